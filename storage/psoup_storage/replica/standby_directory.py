@@ -23,11 +23,14 @@ from psoup_storage.durable.directory import AUDIT, DATABASE, DataDirectory, Note
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.sqlite.standby_mark import STANDBY, mark_standby
 from psoup_storage.durable.tools.doctor import Progress
+from psoup_storage.formats.files import sync_directory
 from psoup_storage.replica.chain import owner_of
 from psoup_storage.replica.fences import read_fences
 from psoup_storage.replica.restore import RestoredCopy, Wanted, base_images, base_of, last_object, restore_copy
 from psoup_storage.replica.targets import Target
 
+_NEW = "standby.new"
+"""The folder in which a directory is made."""
 NOTE = "standby"
 """The name of the note with the `Place`."""
 _log = logging.getLogger(__name__)
@@ -64,9 +67,10 @@ def prepare_standby(target: Target, path: Path, progress: Progress = lambda *_: 
     the copy has no base image yet from which the standby could begin again.
     """
     if not (path / DATABASE).is_file():
-        _make(target, path, progress)
+        _make_first(target, path, progress)
         return
     with closing(DataDirectory(path)):  # no other process may have it open
+        shutil.rmtree(path / _NEW, ignore_errors=True)
         facts = _facts(path)
         if facts is None:
             return
@@ -139,6 +143,32 @@ def _make_again(target: Target, path: Path, why: str, progress: Progress) -> Non
         (path / AUDIT).rename(fresh / AUDIT)
     shutil.rmtree(path)
     fresh.rename(path)
+
+
+def _make_first(target: Target, path: Path, progress: Progress) -> None:
+    """Make a directory that is not there yet. Its database comes last: one without it is of a process that was killed.
+
+    Then the next start begins again.
+    """
+    fresh, existed = path / _NEW, path.is_dir()
+    if fresh.is_dir():
+        for entry in path.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    elif path.exists() and (not existed or any(path.iterdir())):
+        raise InvalidInput(f"{path} is not empty; name a directory that is not there yet as --data-dir")
+    fresh.mkdir(mode=0o700, parents=True)
+    try:
+        _make(target, fresh, progress)
+    except BaseException:
+        shutil.rmtree(fresh)
+        if not existed:
+            path.rmdir()
+        raise
+    for entry in sorted(fresh.iterdir(), key=lambda entry: entry.name == DATABASE):
+        entry.rename(path / entry.name)
+    fresh.rmdir()
+    path.chmod(0o700)
+    sync_directory(path)
 
 
 def _make(target: Target, path: Path, progress: Progress) -> None:

@@ -217,6 +217,22 @@ def test_a_directory_that_is_in_use_is_not_made_anew(copy: Soup, tmp_path: Path)
         assert shown(soup) == shown(copy)
 
 
+@pytest.mark.parametrize("moved", [(), ("chunks",), ("chunks", "note-standby"), ("chunks", "note-standby", "psoup.db")])
+def test_a_standby_that_was_killed_while_it_was_made_begins_again(
+    copy: Soup, tmp_path: Path, moved: tuple[str, ...]
+) -> None:
+    place = DirectoryTarget(tmp_path / "copy")
+    StandbyStore(tmp_path / "whole", place.place).close()
+    (tmp_path / "standby").mkdir()
+    (tmp_path / "whole").rename(tmp_path / "standby" / "standby.new")
+    for name in moved:
+        (tmp_path / "standby" / "standby.new" / name).rename(tmp_path / "standby" / name)
+    with standby(tmp_path / "standby", place) as soup:
+        assert not (tmp_path / "standby" / "standby.new").exists()
+        follow(soup)
+        assert shown(soup) == shown(copy)
+
+
 def test_a_restore_of_a_standbys_directory_may_write(copy: Soup, tmp_path: Path) -> None:
     StandbyStore(tmp_path / "standby", str(tmp_path / "copy")).close()
     restore(tmp_path / "standby", tmp_path / "writer")
