@@ -59,6 +59,7 @@ class StorageProxy(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # each reply would take 40 ms
     server: StorageProxy
 
     def _pass_on(self) -> None:
@@ -102,7 +103,9 @@ class _Handler(BaseHTTPRequestHandler):
 def object_storage() -> Iterator[StorageProxy]:
     """A server with the bucket `bucket`, and its proxy. The environment leads clients to the proxy."""
     from moto.server import ThreadedMotoServer  # takes a second
+    from werkzeug.serving import WSGIRequestHandler
 
+    WSGIRequestHandler.disable_nagle_algorithm = True
     moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     moto.start()
     host, port = moto.get_host_and_port()
