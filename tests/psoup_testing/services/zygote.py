@@ -9,7 +9,8 @@
 The service is the real one, settings and all; only its start-up is shared. gRPC does not run in the zygote, so that it
 may fork. PSOUP_TEST_CHUNK_ROWS makes its chunks small, PSOUP_TEST_MEMORY_MIB limits what it may allocate,
 PSOUP_TEST_FILES how many files and connections it may have open, and with PSOUP_TEST_DEADLY=13 the process is killed
-when abs(13) is evaluated, as by the out-of-memory killer. Run as a module it is the zygote; `Zygote` is the test's
+when abs(13) is evaluated, as by the out-of-memory killer; with PSOUP_TEST_DEADLY_COPY="writer 7" at a step of its work
+with a copy. Run as a module it is the zygote; `Zygote` is the test's
 side.
 """
 
@@ -77,6 +78,14 @@ class Zygote:
         _, address, pid = line.split()
         self.pid = int(pid)
         return address
+
+    def ready_or_dead(self) -> str:
+        """The address of the service that was started; "" if kill -9 ended it instead."""
+        line = self._hear()
+        if line == f"dead {int(signal.SIGKILL)}":
+            return ""
+        assert line.startswith("ready "), f"the service did not start: {line}"
+        return line.split()[1]
 
     def kill(self) -> int:
         """Kill -9, and wait until it is gone; returns the exit status, as `os.waitpid` has it."""
@@ -148,6 +157,11 @@ def _serve(port: int, data_dir: str, quarantine: list[str], environ: dict[str, s
         from psoup_testing.crash.deadly import make_deadly
 
         make_deadly(int(deadly))
+    if step := os.environ.get("PSOUP_TEST_DEADLY_COPY"):
+        from psoup_testing.crash.deadly_copy import make_deadly_copy
+
+        role, _, number = step.partition(" ")
+        make_deadly_copy(role, int(number))
     if mib := os.environ.get("PSOUP_TEST_MEMORY_MIB"):
         _limit(int(mib))
     if files := os.environ.get("PSOUP_TEST_FILES"):
