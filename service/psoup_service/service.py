@@ -52,7 +52,7 @@ from psoup_service.host.ids import Ids
 from psoup_service.host.push_pauses import PushPauses
 from psoup_service.host.room import HostLimits
 from psoup_service.host.runner import TaskPool, cores
-from psoup_service.host.standby_host import host_class
+from psoup_service.host.standby_host import elsewhere, host_class
 from psoup_service.host.threads import Threads, on
 from psoup_service.host.turns.fair_turns import Weights
 from psoup_service.process.clock import guarded, wall_time
@@ -192,7 +192,8 @@ class Service:
         meters = Meters(self._weights.tenants, self.host.times)
         self._observers = call_observers(self.settings, self.host, self._store.incarnation)
         turns, beside = CallTurns(self._weights.of, came=self.watchdog.rouse), (self._pauses, self._observers)
-        calls = Calls(self._limits, self._metrics, self.gate, meters, self.host.way, turns, *beside)
+        parts = self._limits, self._metrics, self.gate, meters, self.host.way, turns, *beside
+        calls = Calls(*parts, elsewhere(self.host))
         answering = Answering(calls, self._limits, self._weights)
         tell_usage(meters, self.host, self._judge, answering.receiving.held)
         return answering
@@ -248,7 +249,7 @@ class Service:
             await self._release()
             raise
         self._watch = asyncio.create_task(self._watch_host())
-        self.regular.start(self.clock, self.gate, self.certificates)
+        self.regular.start(self.clock, self.gate, self.certificates, self.addresses)
 
     async def stop(self) -> bool:
         """Drain and close; returns whether all accepted work was finished. Idempotent."""

@@ -18,6 +18,7 @@ standby        every half second   events of the copy that a standby follows
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ from psoup_service.chores.park_watch import Parking
 from psoup_service.chores.row_expiry import RowExpiry
 from psoup_service.chores.standby import Following
 from psoup_service.chores.supervisor import Supervisor
+from psoup_service.chores.writer_address import note_writer
 from psoup_service.figures import copy_figures
 from psoup_service.figures.copy_figures import CopyWatch, copy_notice
 from psoup_service.gate import certificates, credentials
@@ -69,7 +71,7 @@ class RegularWork:
         recalled: RecalledQueries,
     ) -> None:
         budgets = f"{settings.memory_mib} {settings.sort_mib} {settings.sorts_mib}"
-        self._threads, self._store = threads, store
+        self._threads, self._store, self._advertise = threads, store, settings.advertise
         if isinstance(store, ReplicatedStore):
             store.uploader.stop = host.fence
         self.background = Background(allowance, host.way, host.charge, FoldNotes(store, budgets))
@@ -87,8 +89,11 @@ class RegularWork:
         self.following = Following(host, store, threads)
         self.supervisor = Supervisor()
 
-    def start(self, clock: GuardedClock, gate: Gate, certificate: Certificates | None) -> None:
-        """Start all work. Called once all events are replayed. A standby does none that makes events."""
+    def start(self, clock: GuardedClock, gate: Gate, certificate: Certificates | None, places: Sequence[str]) -> None:
+        """Start all work. Called once all events are replayed. A standby does none that makes events.
+
+        `places`: what the service listens on.
+        """
         start = self.supervisor.start
         start("clock", clock.run, EVERY_S)
         start("folding", self.folding.run, fold_ahead.EVERY_S)
@@ -100,6 +105,7 @@ class RegularWork:
         if self._store.follows:
             start("standby", self.following.run, standby.EVERY_S)
         else:
+            note_writer(self._store, self._advertise, places)
             self._start_with_events()
 
     def _start_with_events(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from psoup.errors import FailedPrecondition, Unavailable
+from psoup.errors import FailedPrecondition, PSoupError, Unavailable
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.events import Event
 from psoup_service.host.host import Host, SnapshotT
@@ -18,6 +18,7 @@ from psoup_service.host.pump_progress import PassedEvents
 from psoup_service.host.room import TakenRoom
 from psoup_storage import StandbyStore
 from psoup_storage.contract import Store
+from psoup_storage.replica.notes import WRITER
 
 WAIT_S = 5.0
 """Seconds for which a read waits for an event that the standby does not have yet."""
@@ -36,9 +37,14 @@ class StandbyHost(Host[SnapshotT]):
         """Refuse a command. Raises FailedPrecondition, reason STANDBY, and Unavailable in another state."""
         if self._state != "serving":
             raise self._refusal()
-        raise FailedPrecondition(
-            f"{self.only_reads}. Send this call to the service that writes there", reason="STANDBY", copy=self._copy
-        )
+        raise self.refused()
+
+    def refused(self) -> FailedPrecondition:
+        """The error for a call that only the service that writes takes, with its address if the copy has it."""
+        writer = self._store.noted(WRITER)
+        place, facts = ("there", {}) if not writer else (f"there, at {writer}", {"writer": writer})
+        way = f"Send this call to the service that writes {place}"
+        return FailedPrecondition(f"{self.only_reads}. {way}", reason="STANDBY", copy=self._copy, **facts)
 
     async def follow(self, events: Sequence[Event]) -> None:
         """Log and apply events of the copy; returns when readers see them. One call at a time. Raises as `submit`."""
@@ -66,6 +72,15 @@ class StandbyHost(Host[SnapshotT]):
                 await self._writer.reach(sequence)
         except TimeoutError:
             raise behind(self.applied, sequence) from None
+
+
+def elsewhere(host: Host[Any]) -> Callable[[], PSoupError | None]:
+    """Return a function for calls that write: it gives their error at a standby, and None at another host."""
+
+    def refusal() -> PSoupError | None:
+        return host.refused() if isinstance(host, StandbyHost) and host.state == "serving" else None
+
+    return refusal
 
 
 def host_class(store: Store) -> Callable[..., Host[Any]]:

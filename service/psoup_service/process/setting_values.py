@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
@@ -94,8 +95,18 @@ def _is_bare_url(text: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and bare and port != 0
 
 
+def _check_advertised(text: str) -> None:
+    """Raise ValueError unless a client can take the text for an address, or it is empty."""
+    if text and not _ADVERTISED.fullmatch(text):
+        raise ValueError("it is not an address of a client: write HOST:PORT, https://HOST:PORT or unix:PATH")
+
+
+_ADVERTISED = re.compile(r"(https://)?[^\s,/]+:[0-9]{1,5}|unix:[^\s,]+")
+
+
 CHECKS: Mapping[str, Callable[[Any], object]] = {
     "listen": _check_places,
+    "advertise": _check_advertised,
     "otlp_endpoint": check_collector,
     "certificate_roles": certificate_table,
     "oidc_roles": role_table,

@@ -69,6 +69,9 @@ class Settings(ListenSettings):
     replicate_lag_most: Annotated[int, Field(ge=1)] | Literal["off"] = 60
     """seconds that the copy may be behind before nothing is acknowledged any more; off: no limit"""
 
+    advertise: str = ""
+    """address at which clients write, which standbys name: db1.example.org:7433; empty: where it listens"""
+
     standby: str = ""
     """the copy of another service that this one follows and only reads from (docs/replication.md); empty for none"""
 

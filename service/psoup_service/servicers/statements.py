@@ -29,6 +29,7 @@ from psoup.sql.templates.ladder import ParameterValues
 from psoup.sql.templates.values import columns_of_table
 from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import statements_pb2, statements_pb2_grpc, streams_pb2
+from psoup_service.host.standby_host import elsewhere
 from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.invocation import Selection, in_pieces, instant, most_bytes, other_window
 from psoup_service.servicers.parameters import read_parameters
@@ -117,7 +118,10 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
     async def Execute(self, request: statements_pb2.ExecuteRequest, caller: Caller) -> statements_pb2.ExecuteResponse:
         """Execute a statement by its first word. Any other first word is refused as a wrong SELECT."""
         sql, response = request.statement, statements_pb2.ExecuteResponse()
-        match await self._read(sql, lambda _: first_word(sql[:MAX_BYTES]), caller):
+        word = await self._read(sql, lambda _: first_word(sql[:MAX_BYTES]), caller)
+        if word in ("CREATE", "ALTER", "DROP") and (refusal := elsewhere(self._backend.host)()) is not None:
+            raise refusal
+        match word:
             case "CREATE":
                 self._backend.meters.pay(self._backend.tenant(caller), "StreamService/CreateStream")
                 create = streams_pb2.CreateStreamRequest(statement=sql, allow_existing=request.allow_existing)

@@ -33,6 +33,7 @@ from psoup_service.host.turns.giving_way import GivingWay
 from psoup_service.wire.limits import Limits
 from psoup_service.wire.status import DEADLINE, GONE, OK, code_of
 from psoup_service.wire.under_way import CallsUnderWay
+from psoup_service.wire.writing_calls import WRITING
 
 _log = logging.getLogger(__name__)
 
@@ -116,10 +117,12 @@ class Calls:
         turns: CallTurns,
         pauses: PushPauses,
         observers: Observers,
+        elsewhere: Callable[[], PSoupError | None],
     ) -> None:
         """`way`: learns of each call, so that long work of other tenants rests meanwhile.
 
         `turns`: each call waits here for its turn. `pauses`: learns of refused pushes. `observers`: learn of each call.
+        `elsewhere`: returns the error of a call that writes, at a standby.
         """
         self._metrics = metrics
         self._gate = gate
@@ -128,6 +131,7 @@ class Calls:
         self.turns = turns
         self._pauses = pauses
         self._observers = observers
+        self._elsewhere = elsewhere
         self._refusals = HeldRefusals()
         metrics.by_tenant(meters)
         self.under_way = CallsUnderWay(limits)
@@ -193,7 +197,9 @@ class Calls:
             self._gate.tell(name, code, caller)
 
     async def _in_turn(self, name: str, tenant: str, serve: Callable[[], Awaitable[Any]], timed: bool) -> Any:
-        """Wait for the tenant's turn, run the work of the call and return its result."""
+        """Wait for the tenant's turn, run the work of the call and return its result. Refuses to write at a standby."""
+        if name in WRITING and (refusal := self._elsewhere()) is not None:
+            raise refusal
         turn = _NO_TURN if name in _ALWAYS else await self.turns.come_in(tenant)
         with turn if timed else _NO_TURN, self._way.beside(tenant):
             return await serve()

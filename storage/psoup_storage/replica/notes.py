@@ -1,6 +1,7 @@
-"""The notes beside the events that a copy needs: by them a standby knows the tokens that the writer has given.
+"""The notes beside the events that a copy needs: by them a standby knows the writer's address, and the tokens that the
+writer has given.
 
-first segment after a start, and each base image     {"lives": "…", "sync-keys": "…"}
+first segment after a start, and each base image     {"lives": "…", "sync-keys": "…", "writer": "db1.example.org:7433"}
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-COPIED = ("lives", "sync-keys")
-"""The names of the notes: the starts of the data directory, and the keys that sign tokens of copies."""
+WRITER = "writer"
+"""The name of the note with the address of the service that writes; empty if it is not known."""
+COPIED = ("lives", "sync-keys", WRITER)
+"""The names of the notes: the starts of the data directory, the keys that sign tokens of copies, and the writer."""
 MOST_BYTES = 64 * 1024
 """The most bytes of a note."""
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
 from unittest.mock import patch
 
 import pytest
@@ -13,70 +11,24 @@ import pytest
 from psoup.errors import Internal
 from psoup.events.events import Event, Pushed
 from psoup_client import Client, FailedPrecondition, Unavailable
-from psoup_service.chores import standby as standby_chore
-from psoup_service.chores.standby import StandbyClock
 from psoup_service.host import standby_host
 from psoup_service.host.standby_host import StandbyHost
 from psoup_service.process.clock import wall_time
 from psoup_service.sync.keys import StoredKeys
 from psoup_storage import ReplicatedStore, Replication, StandbyStore
 from psoup_storage.durable.log.codec import Decoder
-from psoup_storage.replica import event_queue, standby_store, uploader
-from psoup_storage.replica.chain import last_number, read_object
-from psoup_storage.replica.targets import DirectoryTarget
-from psoup_testing.engines.copy_target import BEFORE, FailingTarget
+from psoup_storage.replica import event_queue, uploader
 from psoup_testing.services.copied_service import ONCE
 from psoup_testing.services.reply_wait import asked_until
-from psoup_testing.services.threaded_service import Serving, serving
+from psoup_testing.services.standby_pair import Pair, last_reach, standby_pair
+from psoup_testing.services.threaded_service import serving
 from psoup_testing.services.zygote import Zygote
-
-
-class Pair(NamedTuple):
-    """A service and a standby of it. `away`: whether the standby cannot reach the storage."""
-
-    writer: Serving
-    standby: Serving
-    away: list[bool]
-
-    def leave(self) -> None:
-        """Let the standby not reach the storage any more. No request is under way then."""
-        self.away[0] = True
-        self.standby.wait_until(lambda: "says so" in self.standby.service._notices())
-
-    def reach(self) -> None:
-        """Wait until the standby has the writer's last event."""
-        last = self.writer.service.store.sequence
-        self.standby.wait_until(lambda: self.standby.service.host.applied >= last)
-
-
-def last_reach(copy: Path) -> int:
-    """The event that a restore of the copy reaches."""
-    number = last_number(DirectoryTarget(copy))
-    return int(read_object(DirectoryTarget(copy), number).facts["reach"]) if number else -1
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Pair]:
-    away = [False]
-    target = FailingTarget(tmp_path / "copy", lambda operation, name: BEFORE if away[0] else "")
-    with ExitStack() as opened:
-        for patched in (
-            patch.multiple(uploader, FIRST_PAUSE_S=0.001, MOST_PAUSE_S=0.002, LOOK_S=0.01),
-            patch.object(event_queue, "SEGMENT_S", 0.001),
-            patch.multiple(standby_chore, EVERY_S=0.01, MOST_PAUSE_S=0.02),
-            patch.object(standby_store, "open_target", lambda place: target),
-        ):
-            opened.enter_context(patched)
-        store = ReplicatedStore(tmp_path / "data", Replication(str(tmp_path / "copy"), 2**20, 3_600, wall_time))
-        writer = opened.enter_context(serving(store=store))
-        with Client(writer.address) as client:
-            client.create_stream("CREATE STREAM s (x BIGINT)")
-            client.register("SELECT x FROM s WHERE x > 1", key="many")
-            client.push("s", {"x": [1, 2, 3]})
-        writer.wait_until(lambda: last_reach(tmp_path / "copy") == store.sequence)
-        followed = StandbyStore(tmp_path / "standby", str(tmp_path / "copy"))
-        reader = opened.enter_context(serving(clock=StandbyClock(followed), store=followed))
-        yield Pair(writer, reader, away)
+    with standby_pair(tmp_path) as made:
+        yield made
 
 
 def test_reads_are_answered_as_of_the_last_event(pair: Pair) -> None:
