@@ -50,7 +50,8 @@ Address = Annotated[
     typer.Option(
         "--address",
         metavar="HOST:PORT",
-        help="Address of the service, https://HOST:PORT, or unix:PATH (else PSOUP_ADDRESS, else psoup.toml).",
+        help="Address of the service, https://HOST:PORT, or unix:PATH; a comma before each further one, which are tried"
+        " in turn (else PSOUP_ADDRESS, else psoup.toml).",
     ),
 ]
 Timeout = Annotated[

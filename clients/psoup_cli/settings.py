@@ -19,7 +19,7 @@ from typing import Any
 
 import typer
 
-from psoup_client.channel.addresses import completed, target
+from psoup_client.channel.addresses import separated, target
 from psoup_client.channel.token import TOKEN_ADDRESS, in_environment
 from psoup_client.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
 from psoup_service.process.ownership import writable_by_others
@@ -35,7 +35,7 @@ class ClientSettings:
     """Settings of a client command."""
 
     address: str
-    """"host:port" or "https://host:port" of the service, or "unix:" and the path of its socket."""
+    """"host:port" or "https://host:port" of the service, or "unix:" and the path of its socket; several with commas."""
 
     timeout_seconds: float
     """The default deadline of a call in seconds, above 0."""
@@ -154,8 +154,10 @@ def _table(path: str, content: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _checked_address(origin: str, value: Any) -> str:
     try:
-        target(str(value))
-        return completed(str(value))
+        addresses = separated(str(value))
+        for address in addresses:
+            target(address)
+        return ",".join(addresses)
     except ValueError as problem:
         raise typer.BadParameter(f"{origin}: {problem}") from None
 

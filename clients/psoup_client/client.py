@@ -43,12 +43,13 @@ class Client(AllCalls):
     """A connection to a PSoup service; use it in a `with` statement, or call `close()`.
 
     `address` is "host:port", "host" for port 7433, "https://host:port" for TLS, or "unix:" and the path of a socket.
-    The default is the environment variable PSOUP_ADDRESS, else 127.0.0.1:7433. PSOUP_CA, PSOUP_CERT and PSOUP_KEY name
-    the files for TLS; PSOUP_TOKEN_FILE or PSOUP_TOKEN gives the access token. Nothing is sent before the first call.
-    `timeout` is the default deadline of a call in seconds. `timezone`: the zone, such as "Europe/Berlin", of times in
-    rows, of `as_of` and of datetimes in parameters without one. The default is PSOUP_TIMEZONE, else UTC. `options`:
-    credentials, a token, channel options, interceptors, and the repetition of calls. Raises ValueError for an unknown
-    zone.
+    Several, with commas between ("a:7433,b:7433"), are a service and its standbys: a write finds the one that writes,
+    and a read goes to the first that is alive and not behind. The default is the environment variable PSOUP_ADDRESS,
+    else 127.0.0.1:7433. PSOUP_CA, PSOUP_CERT and PSOUP_KEY name the files for TLS; PSOUP_TOKEN_FILE or PSOUP_TOKEN
+    gives the access token. Nothing is sent before the first call. `timeout` is the default deadline of a call in
+    seconds. `timezone`: the zone, such as "Europe/Berlin", of times in rows, of `as_of` and of datetimes in parameters
+    without one. The default is PSOUP_TIMEZONE, else UTC. `options`: credentials, a token, channel options,
+    interceptors, and the repetition of calls. Raises ValueError for an unknown zone.
     """
 
     def __init__(

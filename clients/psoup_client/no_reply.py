@@ -10,6 +10,17 @@ import os
 _NOBODY = "failed to connect to all addresses; last error: "
 """The beginning of gRPC's message if it cannot connect. The reason follows, with the address once more."""
 
+_NO_NAME = "errors resolving ", "DNS resolution failed"
+"""The beginnings of gRPC's message if the name of the host is not known."""
+
+
+_START = "start one with: psoup serve, and wait until it says that it listens; or name its address: PSOUP_ADDRESS"
+
+
+def among_several(message: str) -> str:
+    """Leave the usual way out of a message about one of several addresses."""
+    return message.removesuffix(f"; {_START}")
+
 
 def who_answered(message: str) -> str:
     """Describe the program that answered without knowing the call, by the words of gRPC."""
@@ -23,6 +34,11 @@ _WAYS = (
 """Words of gRPC about the program that answers, and the advice for the user."""
 
 
+def may_be_sent(message: str) -> bool:
+    """Whether a call that gRPC ended with this message may have reached a service: it did not without a connection."""
+    return not message.startswith((_NOBODY, *_NO_NAME))
+
+
 def unanswered(message: str, address: str) -> str:
     """Describe why no service answers, and the way out.
 
@@ -31,10 +47,7 @@ def unanswered(message: str, address: str) -> str:
     nobody, secured = message.startswith(_NOBODY), address.startswith("https://")
     why = message.removesuffix(": OK").rpartition(": ")[2] if nobody else message
     why = "the name of the host is not known" if "address lookup failed" in message else why
-    way = next(
-        (way for said, way in _WAYS if said in message),
-        "start one with: psoup serve, and wait until it says that it listens; or name its address: PSOUP_ADDRESS",
-    )
+    way = next((way for said, way in _WAYS if said in message), _START)
     if nobody and secured and ("handshake" in message or why == "Socket closed") and "Hostname" not in message:
         way = (
             "name the authority that signed its certificate with PSOUP_CA, and if it wants yours, PSOUP_CERT and"

@@ -235,8 +235,19 @@ def unregister(client: Session, query_id: str, key: str = "") -> None:
 
 def fetch_info(client: Session, query_id: str, key: str = "") -> QueryInfo:
     """Ask the service for a query by its ID or its key. Raises NotFound."""
-    request = queries_pb2.GetQueryRequest(query_id=str(query_id), key=key)
-    return QueryInfo.of(client.connection.call(client.connection.queries.GetQuery, request).query)
+    return QueryInfo.of(get_query(client, str(query_id), key))
+
+
+def get_query(client: Session, query_id: str, key: str = "", timeout: float | None = None) -> queries_pb2.Query:
+    """Ask the service for a query by its ID or its key. Raises NotFound."""
+    request = queries_pb2.GetQueryRequest(query_id=query_id, key=key)
+
+    def attempt(sequence: int) -> Any:
+        request.min_sequence = sequence
+        return client.connection.call(client.connection.queries.GetQuery, request, timeout)
+
+    query: queries_pb2.Query = client.reflecting(0, attempt).query
+    return query
 
 
 def ids_of(queries: Iterable[AnyQuery | str] | None) -> Iterator[str]:

@@ -3,8 +3,9 @@
     push ──> the service: sequence 41          describe(stream)   ──> as of event 41 at least
                 └─ note_sequence(41)               └─ min_sequence 41
 
-A client reads its own writes: each call waits for the last event that this client knows, or for the event `wait_for`
-(0: no wait). Changes of other clients may be visible or not.
+A client reads its own writes: each call waits for the last event that this client has made, or for the event `wait_for`
+(0: no wait). Changes of other clients may be visible or not. With several addresses each call waits for the last event
+that this client has seen: another service may be behind.
 """
 
 from __future__ import annotations
@@ -79,16 +80,25 @@ class Session:
         return "" if schema is None else schema.time_column
 
     def reflecting(self, wait_for: int | None, attempt: Callable[[int], T]) -> T:
-        """Call `attempt` with the sequence that its answer must reflect: `wait_for`, or what was pushed from here."""
-        if wait_for is not None:
-            return attempt(wait_for)
+        """Call `attempt` with the sequence that its answer must reflect: `wait_for`, or what was pushed from here.
+
+        With several addresses it is at least what was seen from here.
+        """
+        seen = self.known_sequence if self.connection.routes.several else 0  # one service shows it again by itself
+        if wait_for is not None and wait_for >= seen:
+            return self._knowing(attempt(wait_for))
         try:
-            return attempt(self.last_sequence)
+            return self._knowing(attempt(max(self.last_sequence, seen)))
         except OutOfRange as problem:
             if problem.reason != "UNKNOWN_SEQUENCE":
                 raise
             self.last_sequence = self.known_sequence = 0  # the service restarted and counts events from the start
-            return attempt(0)
+            return self._knowing(attempt(wait_for or 0))
+
+    def _knowing(self, reply: T) -> T:
+        """Remember the event that an answer reflects, and return the answer."""
+        shown(self, getattr(getattr(reply, "completeness", reply), "sequence", 0))
+        return reply
 
     def note_sequence(self, sequence: int) -> None:
         """Remember the sequence of an acknowledgement, so that this client's invocations reflect it."""
@@ -132,6 +142,12 @@ class Session:
             if not reply.next_page_token:
                 return
             request.page_token = reply.next_page_token
+
+
+def shown(session: Session, sequence: int) -> None:
+    """Remember the event that an answer reflects, if the next answer may come from a service that lacks it."""
+    if session.connection.routes.several:
+        session.know_sequence(sequence)
 
 
 _LONG_ROWS = 500

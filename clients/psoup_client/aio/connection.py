@@ -6,7 +6,7 @@ A channel of grpc.aio belongs to one event loop. So the first call makes it, in 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import grpc
@@ -14,8 +14,9 @@ import grpc
 from psoup_client.aio.steps import run, wait_for
 from psoup_client.aio.tasks import TaskAhead, TaskCondition, TaskEvent, TaskLock, TaskWorker, in_thread
 from psoup_client.channel.addresses import target
-from psoup_client.channel.connection import Connection, channel_credentials, channel_options
+from psoup_client.channel.connection import Connection, OpenedCall, channel_credentials, channel_options
 from psoup_client.channel.options import ClientOptions
+from psoup_client.channel.routes import at
 
 T = TypeVar("T")
 _END: Any = object()
@@ -63,11 +64,10 @@ class AsyncConnection(Connection):
 
     def __init__(self, address: str, timeout: float, options: ClientOptions) -> None:
         super().__init__(address, timeout, options)
-        self._target = target(address)
-        self._credentials = channel_credentials(address, options)
+        self._targets = [(target(each), channel_credentials(each, options)) for each in self.addresses]
         self._options = options
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._channel: Any = None
+        self._channels: Sequence[Any] = ()
         wrong = next((each for each in options.interceptors if not isinstance(each, grpc.aio.ClientInterceptor)), None)
         if wrong is not None:
             raise TypeError(
@@ -86,15 +86,18 @@ class AsyncConnection(Connection):
                 " each loop"
             )
         self._loop = loop
-        arguments, interceptors = channel_options(self._options), list(self._options.interceptors)
-        if self._credentials is None:
-            channel = grpc.aio.insecure_channel(self._target, arguments, interceptors=interceptors)
-        else:
-            channel = grpc.aio.secure_channel(self._target, self._credentials, arguments, interceptors=interceptors)
-        self._make_stubs(channel)
+        self._make_stubs([self._open_channel(*each) for each in self._targets])
         self._turns = asyncio.Semaphore(CALLS_AT_ONCE)
-        self._waiting = (self.groups.TakeBatch, self.queries.WaitForSequence)
+        waiting = self.groups.TakeBatch, self.queries.WaitForSequence
+        self._waiting = [at(method, route) for method in waiting for route in self.routes]
         """Calls that wait for news at the service. They are not among the calls at once."""
+
+    def _open_channel(self, place: str, credentials: grpc.ChannelCredentials | None) -> grpc.aio.Channel:
+        arguments = channel_options(self._options, several=self.routes.several)
+        interceptors = list(self._options.interceptors)
+        if credentials is None:
+            return grpc.aio.insecure_channel(place, arguments, interceptors=interceptors)
+        return grpc.aio.secure_channel(place, credentials, arguments, interceptors=interceptors)
 
     def _reply(
         self, method: Any, request: Any, timeout: float, wait_for_ready: bool, metadata: tuple[tuple[str, Any], ...]
@@ -139,8 +142,7 @@ class AsyncConnection(Connection):
                 raise
             raise _given_up() from None
 
-    def messages(self, call: Any) -> Iterator[Any]:
-        """Yield the messages of an opened call. Raises grpc.RpcError. The call is cancelled with the task."""
+    def _messages(self, call: Any) -> Iterator[Any]:
         replies = call.__aiter__()
         while True:
             try:
@@ -164,16 +166,16 @@ class AsyncConnection(Connection):
     def _cancelled(self, call: Any, problem: grpc.RpcError) -> bool:
         return isinstance(problem, _NotSent)  # `cancelled` of grpc.aio is also true if the service cancelled the call
 
-    def cancel(self, call: Any) -> None:
+    def cancel(self, call: OpenedCall) -> None:
         """Cancel an opened call. It ended before if the event loop is closed, as at the end of the interpreter."""
         if self._loop is not None and not self._loop.is_closed():
             call.cancel()
 
     def close(self) -> None:
-        """End all calls and close the channel. May be called twice. Waits for the end of the calls."""
+        """End all calls and close the channels. May be called twice. Waits for the end of the calls."""
         self._closed = True
-        if self._channel is not None:
-            wait_for(self._channel.close())
+        for channel in self._channels:
+            wait_for(channel.close())
 
     def pause(self, seconds: float) -> None:
         """Wait."""

@@ -22,7 +22,7 @@ from psoup_client.errors import PSoupError, ServerFault, from_failure
 from psoup_client.queries import AnyQueries
 from psoup_client.query import ONE_MESSAGE_BYTES, AnyQuery, Query, answer_of, ids_of
 from psoup_client.questions import question_of
-from psoup_client.session import PAGE, Session
+from psoup_client.session import PAGE, Session, shown
 from psoup_client.table import AnswerTable, table_of, table_request
 from psoup_client.tags import check_key, check_labels
 from psoup_client.times import Instant, to_proto
@@ -131,7 +131,9 @@ class AnswerCalls(Session):
 
         def invoke(some: Iterable[str]) -> Any:
             asked[:] = some
-            return self._read(self.connection.queries.InvokeMany, request, wait_for, timeout)
+            reply = self._read(self.connection.queries.InvokeMany, request, wait_for, timeout)
+            shown(self, max((each.answer.completeness.sequence for each in reply.outcomes), default=0))
+            return reply
 
         def stream(query_id: str) -> Any:
             query, taken = Query(self, query_id), accept_truncation
@@ -179,7 +181,9 @@ class AnswerCalls(Session):
 
         def attempt(sequence: int) -> AnswerTable:
             request.min_sequence = sequence
-            return table_of(connection.stream(connection.queries.InvokeTable, request, timeout), ids)
+            table = table_of(connection.stream(connection.queries.InvokeTable, request, timeout), ids)
+            shown(self, max((group.completeness.sequence for group in table.completeness), default=0))
+            return table
 
         return self.reflecting(wait_for, attempt)
 

@@ -23,13 +23,13 @@ from psoup_client.errors import InvalidData
 from psoup_client.inputs import Row, Rows
 from psoup_client.payload import read, split
 from psoup_client.phrases import counted
-from psoup_client.query import ONE_MESSAGE_BYTES, AnyQuery
+from psoup_client.query import ONE_MESSAGE_BYTES, AnyQuery, get_query
 from psoup_client.results import Results, gathered
 from psoup_client.session import Session
 from psoup_client.tags import check_key, check_labels
 from psoup_client.times import Instant, to_proto
 from psoup_client.tuple_reasons import Why, step_of, stream_of
-from psoup_proto.v1 import matching_pb2, queries_pb2
+from psoup_proto.v1 import matching_pb2
 
 _ROWS = 16_384
 """The number of rows in a message. Rows whose pairs do not fit the reply are sent again."""
@@ -113,8 +113,7 @@ class MatchingCalls(Session):
         elif isinstance(tuple, str | bytes | float | None):
             raise TypeError(f"tuple is {tuple!r}: give the ID of a tuple, a whole number, or a row, a dict")
         else:
-            selection = queries_pb2.GetQueryRequest(query_id=query_id, key=key or "")
-            message = self.connection.call(self.connection.queries.GetQuery, selection, timeout).query
+            message = get_query(self, query_id, key or "", timeout)
             table = self.convert(stream_of(message, source or ""), [tuple] if isinstance(tuple, Mapping) else tuple)
             if table.num_rows != 1:
                 raise InvalidData(f"these are {table.num_rows} rows; why is asked of one")

@@ -32,7 +32,7 @@ class ServerCalls(Session):
         """
         reply = self.connection.call(self.connection.health, None, timeout, repeat=False)
         if reply != _SERVING:
-            address = self.connection.address
+            address = self.connection.routes.last.address
             raise Unavailable(f"the service at {address} does not serve: it starts, drains or has failed")
 
     def wait_ready(self, timeout: float = 30.0) -> ServerInfo:
@@ -46,7 +46,7 @@ class ServerCalls(Session):
                     self.connection.server.GetServerInfo, request, left, repeat=False, wait_for_ready=True
                 )
             except (DeadlineExceeded, Unavailable) as problem:
-                if problem.reason == "STARTING":  # a starting service refuses at once, so wait here
+                if problem.reason == "STARTING" or self.connection.routes.several:  # these fail at once, so wait here
                     self.connection.pause(min(0.1, left))
                 continue
             if reply.state == "serving":

@@ -3,6 +3,7 @@
 localhost                   localhost:7433, in plain text
 https://psoup.example.org   psoup.example.org:7433, over TLS
 unix:/run/psoup.sock        a Unix socket
+a:7433,b:7433               two addresses, the preferred one first
 """
 
 from __future__ import annotations
@@ -41,6 +42,26 @@ def completed(address: str) -> str:
             f" unix:PATH{way}"
         )
     return f"{scheme}{name}" if match["port"] else f"{scheme}{name}:{PORT}"
+
+
+def separated(addresses: str) -> tuple[str, ...]:
+    """Divide addresses at their commas, and give each its port. Raises the errors of `completed`, and ValueError for a
+    missing address, and for one that is there twice.
+    """
+    if not isinstance(addresses, str) or "," not in addresses:
+        return (completed(addresses),)
+    named = [address.strip() for address in addresses.split(",")]
+    example = f"write them as 'a:{PORT},b:{PORT}'"
+    if not all(named):
+        raise ValueError(f"{addresses!r} has a comma without an address on both sides: {example}")
+    try:
+        completed_each = tuple(map(completed, named))
+    except ValueError as problem:
+        raise ValueError(f"{addresses!r}: {problem}. A comma separates addresses: {example}") from None
+    twice = next((each for place, each in enumerate(completed_each) if each in completed_each[:place]), None)
+    if twice is not None:
+        raise ValueError(f"{addresses!r} has {twice} twice: name each service once, {example}")
+    return completed_each
 
 
 def target(address: str) -> str:

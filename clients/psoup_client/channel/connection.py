@@ -7,6 +7,8 @@
     stream     many replies                             repeated on UNAVAILABLE until the first one has come
     open       a call that its caller repeats           `Producer`, `Watching`
 
+A client with several addresses has a channel to each. `psoup_client.channel.routes` chooses the one of a call.
+
 Every call has a deadline for all attempts together. `psoup_client.channel.options` sets the number of attempts, and
 `psoup_client.channel.patience` makes the pauses between them. Only this layer repeats calls, and gRPC does not: two
 layers would multiply the calls to an overloaded service. The caller repeats calls whose second attempt needs another
@@ -19,20 +21,22 @@ and waits: `psoup_client.channel.threads` for `Client`, `psoup_client.aio.connec
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import grpc
 
-from psoup_client.channel.addresses import TLS, completed
+from psoup_client.channel.addresses import TLS, separated
 from psoup_client.channel.options import ClientOptions, seconds
 from psoup_client.channel.patience import CallAttempts, Throttle
 from psoup_client.channel.primitives import Waiting
+from psoup_client.channel.routes import Channels, Route, Routes, Trip, at, may_be_done
 from psoup_client.channel.tls import tls_credentials
 from psoup_client.channel.token import CallToken
 from psoup_client.channel.trace_context import trace_metadata
 from psoup_client.errors import Cancelled, InvalidRequest, PSoupError, Unavailable, from_rpc
+from psoup_client.no_reply import may_be_sent
 from psoup_proto.v1 import (
     admin_pb2_grpc,
     attach_pb2_grpc,
@@ -80,8 +84,11 @@ def naming_stream(stream: str) -> Names:
     return (("psoup-stream-bin", raw),) if len(raw) <= _LONGEST_NAME else ()
 
 
-def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
-    """List gRPC's arguments of a channel. The caller's arguments replace the SDK's."""
+def channel_options(options: ClientOptions, *, several: bool = False) -> list[tuple[str, Any]]:
+    """List gRPC's arguments of a channel. The caller's arguments replace the SDK's.
+
+    `several`: whether the client has several addresses.
+    """
     retry = options.retry
     arguments = {
         "grpc.enable_retries": 1,  # gRPC may resend what the service has not seen; the SDK repeats the rest
@@ -97,7 +104,15 @@ def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
         # would be wrong for a slow line). A service allows a ping every 10 s.
         "grpc.keepalive_time_ms": 30_000,
     }
-    return list({**arguments, **dict(options.channel_options)}.items())
+    return list({**arguments, **(_SEVERAL if several else {}), **dict(options.channel_options)}.items())
+
+
+_SEVERAL = {
+    "grpc.min_reconnect_backoff_ms": 5_000,  # the most time for a connection: gRPC's own value is 20 s
+    "grpc.keepalive_time_ms": 12_000,
+    "grpc.keepalive_timeout_ms": 10_000,
+}
+"""The arguments of one channel of several. A machine that is gone is noticed within the default deadline of a call."""
 
 
 _HEALTH = "/grpc.health.v1.Health/Check"
@@ -112,19 +127,38 @@ def channel_credentials(address: str, options: ClientOptions) -> grpc.ChannelCre
     return options.credentials
 
 
+def _route(place: int, address: str, options: ClientOptions) -> Route:
+    encrypted = options.credentials is not None or address.startswith(TLS)
+    return Route(place, address, CallToken(options.token, address, encrypted=encrypted))
+
+
 def _too_large(size: int) -> InvalidRequest:
     return InvalidRequest(f"the request has {size:,} bytes, and a call takes {MAX_SEND_BYTES:,}: send less at once")
 
 
+@dataclass(frozen=True, slots=True)
+class OpenedCall:
+    """A streaming call that was started. `call`: gRPC's own object. `method`: the call of the stub."""
+
+    call: Any
+    route: Route
+    method: Any
+
+    def cancel(self) -> None:
+        """Cancel the call."""
+        self.call.cancel()
+
+
 class Connection(Waiting, ABC):
-    """A channel to `address` ("host:port", "https://host:port", "unix:path").
+    """A channel to each `address` ("host:port", "https://host:port", "unix:path"; commas separate several).
 
     `timeout`: the default deadline of a call, in seconds. Raises ValueError for a malformed address, and for a timeout
     that is not above 0; TypeError for other types; InvalidRequest for unusable files of TLS, or an unusable token.
     """
 
     def __init__(self, address: str, timeout: float, options: ClientOptions) -> None:
-        self.address = completed(address)
+        self.addresses = separated(address)
+        self.address = ",".join(self.addresses)
         self.timeout = seconds(timeout)
         if timeout <= 0:
             raise ValueError(f"timeout is {timeout}: every call has a deadline, give seconds above 0")
@@ -132,14 +166,13 @@ class Connection(Waiting, ABC):
         self._throttle = Throttle()
         self._reached = False
         """Whether the service has ever answered a call."""
-        encrypted = options.credentials is not None or self.address.startswith(TLS)
-        self._token = CallToken(options.token, self.address, encrypted=encrypted)
-        """The token in the metadata of every call."""
+        self.routes = Routes([_route(place, each, options) for place, each in enumerate(self.addresses)])
         self._closed = False
 
-    def _make_stubs(self, channel: Any) -> None:
-        """Make the stubs of all services, which send through this channel."""
-        self._channel = channel
+    def _make_stubs(self, channels: Sequence[Any]) -> None:
+        """Make the stubs of all services, which send through these channels: one for each address."""
+        self._channels = channels
+        self._channel = Channels(channels) if self.routes.several else channels[0]
         self.streams = streams_pb2_grpc.StreamServiceStub(self._channel)
         self.ingest = ingest_pb2_grpc.IngestServiceStub(self._channel)
         self.staging = staging_pb2_grpc.StagingServiceStub(self._channel)
@@ -176,17 +209,25 @@ class Connection(Waiting, ABC):
         first (`naming`).
         """
         attempts = CallAttempts(self._seconds(timeout), self.retry, self._throttle)
+        trip = Trip(self.routes, method, repeats=repeat)
+        wait_for_ready &= not self.routes.several
         while True:
             self._check_open()
-            metadata = (*self._token.metadata(), *trace_metadata(), *names)
+            route = trip.route
             try:
-                reply = self._reply(method, request, attempts.left(), wait_for_ready, metadata)
+                metadata = self._metadata(route, names)
+                reply = self._reply(at(method, route), request, attempts.left(), wait_for_ready, metadata)
             except grpc.RpcError as problem:
-                error = self._failure(problem, self._closed, request, attempts.lost)
+                error = self._failure(problem, self._closed, route, request, attempts.lost)
+                was_sent = may_be_sent(problem.details() or "")
             else:
-                self._answered()
+                self._answered(route, method)
                 return reply
-            self._wait(attempts, error, repeat)
+            if not trip.goes_on(error, was_sent=was_sent):
+                self._wait(attempts, trip.error, repeat)
+            elif not may_be_done(error, was_sent=was_sent):
+                attempts.lost = error.message
+                continue
             if before_repeating is not None:
                 before_repeating()
 
@@ -197,40 +238,62 @@ class Connection(Waiting, ABC):
         not repeated, because a second answer might not continue the first one. Closing the iterator cancels the call.
         """
         attempts = CallAttempts(self._seconds(timeout), self.retry, self._throttle)
-        begun = False
+        trip = Trip(self.routes, method)
         while True:
-            call = self.open(method, request, attempts.left())
+            call, begun = self._open(method, trip.route, request, attempts.left()), False
             try:
-                with closing(self.replies(call, request, attempts.lost)) as replies:
-                    for reply in replies:
-                        if not begun:
-                            begun = True
-                            self._answered()
-                        yield reply
+                for reply in self.messages(call):
+                    begun = True
+                    yield reply
                 return
-            except PSoupError as problem:
-                if begun:
-                    raise
-                error = problem
-            self._wait(attempts, error)
+            except grpc.RpcError as problem:
+                error = self._failure_of(call, problem, request, attempts.lost)
+            finally:
+                call.cancel()
+            if begun:
+                raise error
+            attempts.lost = error.message
+            if not trip.goes_on(error, was_sent=True):
+                self._wait(attempts, trip.error)
 
-    def open(self, method: Any, request: Any, timeout: float | None = None, *, names: Names = ()) -> Any:
+    def open(self, method: Any, request: Any, timeout: float | None = None, *, names: Names = ()) -> OpenedCall:
         """Start a streaming call, without repetition. The caller must cancel it at its end."""
-        self._check_open()
-        metadata = (*self._token.metadata(), *trace_metadata(), *names)
-        return method(request, timeout=self._seconds(timeout), metadata=metadata)
+        return self._open(method, Trip(self.routes, method).route, request, timeout, names)
 
-    def replies(self, call: Any, request: Any = None, lost: str = "") -> Generator[Any]:
+    def _open(
+        self, method: Any, route: Route, request: Any, timeout: float | None = None, names: Names = ()
+    ) -> OpenedCall:
+        self._check_open()
+        call = at(method, route)(request, timeout=self._seconds(timeout), metadata=self._metadata(route, names))
+        return OpenedCall(call, route, method)
+
+    def _metadata(self, route: Route, names: Names) -> Names:
+        return (*route.token.metadata(), *trace_metadata(), *names)
+
+    def replies(self, call: OpenedCall) -> Generator[Any]:
         """Yield the messages of an opened call, and cancel the call when the iteration ends or is abandoned.
 
-        gRPC itself never ends a call whose replies nobody reads. `lost`: the error of the previous attempt.
+        gRPC itself never ends a call whose replies nobody reads. Raises the errors of `failed`.
         """
         try:
             yield from self.messages(call)
         except grpc.RpcError as problem:
-            raise self._failure(problem, self._closed or self._cancelled(call, problem), request, lost) from None
+            raise self.failed(call, problem) from None
         finally:
             call.cancel()
+
+    def failed(self, call: OpenedCall, problem: grpc.RpcError) -> PSoupError:
+        """Convert the error of an opened call. If the caller opens it again, it goes to the best address then."""
+        return self.routes.failed(call.route, call.method, self._failure_of(call, problem))
+
+    def messages(self, call: OpenedCall) -> Iterator[Any]:
+        """Yield the messages of an opened call. Raises grpc.RpcError."""
+        begun = False
+        for message in self._messages(call.call):
+            if not begun:
+                begun = True
+                self._answered(call.route, call.method)
+            yield message
 
     @abstractmethod
     def _reply(
@@ -239,8 +302,8 @@ class Connection(Waiting, ABC):
         """Send a unary call and wait for its reply. Raises grpc.RpcError."""
 
     @abstractmethod
-    def messages(self, call: Any) -> Iterator[Any]:
-        """Yield the messages of an opened call. Raises grpc.RpcError."""
+    def _messages(self, call: Any) -> Iterator[Any]:
+        """Yield the messages of a call of gRPC. Raises grpc.RpcError."""
 
     @abstractmethod
     def requests(self, requests: Iterator[Any]) -> Any:
@@ -250,7 +313,7 @@ class Connection(Waiting, ABC):
         """Whether this client cancelled a call that ended with `problem`."""
         return bool(call.cancelled())
 
-    def cancel(self, call: Any) -> None:
+    def cancel(self, call: OpenedCall) -> None:
         """Cancel an opened call."""
         call.cancel()
 
@@ -258,9 +321,10 @@ class Connection(Waiting, ABC):
     def close(self) -> None:
         """End all calls and close the channel. May be called twice."""
 
-    def _answered(self) -> None:
-        """Record that the service has answered a call."""
+    def _answered(self, route: Route, method: Any) -> None:
+        """Record that the service at an address has answered a call."""
         self._reached = True
+        self.routes.answered(route, method)
         self._throttle.succeeded()
 
     def _wait(self, attempts: CallAttempts, error: PSoupError, repeat: bool = True) -> None:
@@ -270,7 +334,13 @@ class Connection(Waiting, ABC):
             raise error
         self.pause(attempts.next(error, self._reached))
 
-    def _failure(self, problem: grpc.RpcError, given_up: bool, request: Any = None, lost: str = "") -> PSoupError:
+    def _failure_of(self, call: OpenedCall, problem: grpc.RpcError, request: Any = None, lost: str = "") -> PSoupError:
+        given_up = self._closed or self._cancelled(call.call, problem)
+        return self._failure(problem, given_up, call.route, request, lost)
+
+    def _failure(
+        self, problem: grpc.RpcError, given_up: bool, route: Route, request: Any = None, lost: str = ""
+    ) -> PSoupError:
         """Convert an error of gRPC to an error of the SDK. `given_up`: this client cancelled the call.
 
         A call that was cancelled elsewhere becomes Unavailable. A service cancels its calls when it ends. gRPC cancels
@@ -280,10 +350,10 @@ class Connection(Waiting, ABC):
             size = request.ByteSize()
             if size > MAX_SEND_BYTES:
                 return _too_large(size)
-        error = from_rpc(problem, self.address, lost)
+        error = from_rpc(problem, route.address, lost)
         if isinstance(error, Cancelled) and not given_up:
             why = "it has more calls than it may, or is about to end"
-            return Unavailable(f"the service at {self.address} cancelled the call: {why}; try again later")
+            return Unavailable(f"the service at {route.address} cancelled the call: {why}; try again later")
         return error
 
     def _seconds(self, timeout: float | None) -> float:

@@ -20,15 +20,14 @@ class ThreadConnection(Connection):
 
     def __init__(self, address: str, timeout: float, options: ClientOptions) -> None:
         super().__init__(address, timeout, options)
-        self._make_stubs(_open_channel(address, options))
+        self._make_stubs([_open_channel(each, options, several=self.routes.several) for each in self.addresses])
 
     def _reply(
         self, method: Any, request: Any, timeout: float, wait_for_ready: bool, metadata: tuple[tuple[str, Any], ...]
     ) -> Any:
         return method(request, timeout=timeout, wait_for_ready=wait_for_ready, metadata=metadata)
 
-    def messages(self, call: Any) -> Iterator[Any]:
-        """Yield the messages of an opened call. Raises grpc.RpcError."""
+    def _messages(self, call: Any) -> Iterator[Any]:
         replies: Iterator[Any] = iter(call)
         return replies
 
@@ -37,9 +36,10 @@ class ThreadConnection(Connection):
         return requests
 
     def close(self) -> None:
-        """End all calls and close the channel. May be called twice."""
+        """End all calls and close the channels. May be called twice."""
         self._closed = True
-        self._channel.close()
+        for channel in self._channels:
+            channel.close()
 
     def pause(self, seconds: float) -> None:
         """Wait."""
@@ -68,8 +68,8 @@ class ThreadConnection(Connection):
         return ThreadPoolExecutor(1, "psoup-ahead")
 
 
-def _open_channel(address: str, options: ClientOptions) -> grpc.Channel:
-    arguments, credentials = channel_options(options), channel_credentials(address, options)
+def _open_channel(address: str, options: ClientOptions, *, several: bool) -> grpc.Channel:
+    arguments, credentials = channel_options(options, several=several), channel_credentials(address, options)
     if credentials is None:
         channel = grpc.insecure_channel(target(address), options=arguments)
     else:

@@ -25,7 +25,7 @@ from psoup_client.copies.moments import Moment, elapsed, moment
 from psoup_client.copies.places import placed
 from psoup_client.copies.replies import body_of, new_rows, suspicious
 from psoup_client.errors import InvalidData, NotFound, PSoupError, ServerFault, from_failure
-from psoup_client.session import Session
+from psoup_client.session import Session, shown
 from psoup_client.times import Instant, from_micros, from_proto, to_micros
 from psoup_proto.v1 import sync_pb2
 
@@ -349,11 +349,11 @@ def changes(
 
     def attempt(sequence: int) -> sync_pb2.SyncResponse:
         request.min_sequence = sequence
-        reply: sync_pb2.SyncResponse = session.connection.call(session.connection.sync.Sync, request, timeout)
-        return reply
+        return session.connection.call(session.connection.sync.Sync, request, timeout)
 
     reply = session.reflecting(wait_for, attempt)
     body = session.connection.apart(len(reply.body) > LONG_BODY, body_of, reply)
+    shown(session, body.sequence)
     with suspicious():
         if not body.outcomes or any(
             outcome.HasField("change") and not (outcome.change.complete or outcome.change.token)

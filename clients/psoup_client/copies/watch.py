@@ -29,7 +29,7 @@ from psoup_client.copies.answer_copy import (
 )
 from psoup_client.copies.replies import body_of, placed_among
 from psoup_client.errors import NO_SUCH_CALL, DeadlineExceeded, PSoupError, ServerFault, from_failure
-from psoup_client.session import Session
+from psoup_client.session import Session, shown
 from psoup_proto.v1 import sync_pb2
 
 MOST_WATCHED = 1_000
@@ -107,10 +107,12 @@ class WatchMessages:
 
     def _read(self, reply: Any) -> sync_pb2.SyncBody:
         try:
-            return self._session.connection.apart(len(reply.body) > LONG_BODY, body_of, reply)
+            body = self._session.connection.apart(len(reply.body) > LONG_BODY, body_of, reply)
         except BaseException:  # the message is lost, and later ones build on it
             self.anew()
             raise
+        shown(self._session, body.sequence)
+        return body
 
     @property
     def closed(self) -> bool:

@@ -34,7 +34,7 @@ from psoup_client.channel.connection import naming_stream
 from psoup_client.channel.options import seconds
 from psoup_client.channel.patience import Patience, passes
 from psoup_client.columns.casts import TimeOptions, TimeUnit
-from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, Unavailable, from_rpc
+from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, Unavailable
 from psoup_client.ingest.lost_rows import ended, interrupted, refused_text, warn, watch
 from psoup_client.ingest.messages import HOLD_S, Messages, request_of
 from psoup_client.ingest.pipeline import NumberedBatch, SentRequests, check_positions
@@ -336,15 +336,15 @@ class Producer(TableProducer):
             for reply in connection.messages(call):
                 self._acknowledge(reply)
         except grpc.RpcError as error:
-            problem = from_rpc(error, connection.address)
-            # Cancelled: a service that ends does that to its calls. If it was us, the loop or the channel says so next.
+            problem = connection.failed(call, error)
+            # Cancelled: by this client, and the loop or the channel says so next.
             if passes(problem) or isinstance(problem, Cancelled):
                 return problem
             raise problem from None
         finally:
             requests.stop()
             call.cancel()
-        return Unavailable(f"the service at {connection.address} ended the stream of pushes")
+        return Unavailable(f"the service at {call.route.address} ended the stream of pushes")
 
     def _acknowledge(self, reply: Any) -> None:
         batch = self._window[0]  # only this thread removes batches

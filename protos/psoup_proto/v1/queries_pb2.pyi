@@ -701,19 +701,23 @@ class GetQueryRequest(_message.Message):
 
     QUERY_ID_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
+    MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """The query."""
     key: _builtins.str
     """Instead of `query_id`: the query that has this key."""
+    min_sequence: _builtins.int
+    """As in InvokeRequest."""
     def __init__(
         self,
         *,
         query_id: _builtins.str = ...,
         key: _builtins.str = ...,
+        min_sequence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "query_id", b"query_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "min_sequence", b"min_sequence", "query_id", b"query_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

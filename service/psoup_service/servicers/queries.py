@@ -158,6 +158,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, AlterCalls, q
     async def GetQuery(self, request: queries_pb2.GetQueryRequest, caller: Caller) -> queries_pb2.GetQueryResponse:
         """Get a query, on the event loop, unless it is parked. O(1), or O(log n) by its key."""
         tenant = self._backend.tenant(caller)
+        await self._backend.reflecting(request.min_sequence)
         query_id, name = self._backend.query_of(request.query_id, request.key, tenant)
         return queries_pb2.GetQueryResponse(query=await self._query(name, query_id, tenant))
 

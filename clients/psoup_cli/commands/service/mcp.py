@@ -63,7 +63,7 @@ def _endpoint(address: str | None, url: str | None, timeout: float | None) -> tu
     if url is not None:
         return url, _service_address(url)
     with connect(address, timeout) as client:
-        page, reached = client.info().web_address, client.address
+        page, reached = client.info().web_address, client.connection.routes.last.address
     if not page:
         message("The service has no port for the page, which assistants call. Start it with --mcp and --web-port 7434.")
         raise typer.Exit(1)

@@ -19,7 +19,7 @@ def open_page(address: Address = None, timeout: Timeout = None) -> None:
     Open the page of a service in a browser, and print its address. Without a browser the address is only printed.
     """
     with connect(address, timeout) as client:
-        url, reached = client.info().web_address, client.address
+        url, reached = client.info().web_address, client.connection.routes.last.address
     if not url:
         message(
             "The service has no page: it was started with web_port = -1, or on a port that was not chosen or is in use."

@@ -65,6 +65,7 @@ def status(
             return
         pairs = [
             ("address", client.address),
+            *([("answered by", reached.last.address)] if (reached := client.connection.routes).several else []),
             ("version", info.version),
             ("state", info.state),
             *([("changes", f"refused: {info.refusing}")] if info.refusing else []),
