@@ -103,12 +103,12 @@ class TableFeed:
         return self.figures
 
     def _insist(self, attempt: Callable[[], T]) -> T:
-        """Repeat an attempt while one of the two sides is away."""
+        """Repeat an attempt while one of the two sides is away, and after the service lost batches in a takeover."""
         while True:
             try:
                 return attempt()
             except PSoupError as problem:
-                if not passes(problem) and problem.reason != "UNKNOWN_STAGE":
+                if not passes(problem) and problem.reason not in ("UNKNOWN_STAGE", "BATCHES_LOST"):
                     raise
                 self._source.close()
                 time.sleep(self._patience.next(problem))

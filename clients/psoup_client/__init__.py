@@ -29,6 +29,7 @@ from psoup_client.derivations import DelayInfo, DerivationInfo, GapInfo, PinInfo
 from psoup_client.errors import (
     AccessDenied,
     AlreadyExists,
+    BatchesLost,
     Cancelled,
     Conflict,
     DeadlineExceeded,
@@ -141,6 +142,7 @@ __all__ = [
     "NotFound",
     "AlreadyExists",
     "Conflict",
+    "BatchesLost",
     "FailedPrecondition",
     "OutOfRange",
     "PositionLost",

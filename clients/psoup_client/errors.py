@@ -10,6 +10,7 @@
     ├── AlreadyExists           a stream of that name is there
     ├── Conflict                the same ID was used for something else
     ├── FailedPrecondition      the state forbids it now: a stream in use, an epoch fenced, a page expired
+    │   └── BatchesLost         a service that took over lacks batches that a producer has acknowledged
     ├── OutOfRange              a window or a time outside what is kept or known
     │   └── PositionLost        a follower cannot go on from its position: has what was missed, and where it goes on
     ├── ResourceExhausted       a budget is used up: the message says which
@@ -28,6 +29,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import grpc
 from google.protobuf import any_pb2
@@ -190,6 +192,17 @@ class FailedPrecondition(PSoupError):
     """The request is sound, but the present state forbids it."""
 
     reason = "FAILED_PRECONDITION"
+
+
+class BatchesLost(FailedPrecondition):
+    """Batches that the service had acknowledged to a producer, and has lost: from number `first` to before `end`."""
+
+    reason = "BATCHES_LOST"
+
+    def __init__(self, message: str, *, first: int = 0, end: int = 0, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.first = first
+        self.end = end
 
 
 class OutOfRange(PSoupError):

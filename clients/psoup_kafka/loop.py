@@ -71,7 +71,10 @@ WINDOW_BYTES = 64 * 1024 * 1024
 _GLANCE_SECONDS = 0.001
 
 _STARTS = 5
-"""The most starts after another feed, or the last batch of a killed one, moved a position meanwhile."""
+"""The most starts after another feed, the last batch of a killed one, or a takeover moved a position meanwhile."""
+
+_BEGIN_AGAIN = ("SOURCE_POSITION", "BATCHES_LOST")
+"""The reasons of errors after which a feed begins again at the recorded positions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +151,7 @@ class TopicFeed:
                 except PSoupError as problem:
                     if problem.reason == "EPOCH_FENCED":
                         raise self._fenced() from problem
-                    if problem.reason != "SOURCE_POSITION" or attempt == _STARTS:
+                    if problem.reason not in _BEGIN_AGAIN or attempt == _STARTS:
                         raise
                 finally:
                     self._end()

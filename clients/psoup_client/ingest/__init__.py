@@ -12,6 +12,7 @@ Files, in reading order:
     direct_pusher     single pushes, as a whole or batch after batch
     producer          the pipelined sender
     producer_options  its options
+    lost_batches      its window, and what becomes of it if a takeover has lost batches
     pipeline          its numbered batches, with source positions
     messages          the messages in which small batches travel together
     table_producer    its upserts and deletions for tables

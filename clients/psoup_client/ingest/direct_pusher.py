@@ -158,9 +158,18 @@ class DirectPusher:
             # displaced producer had been silent for a minute, so no attempt of this call was taken.
             if problem.reason == "PRODUCER_FORGOTTEN" and time.monotonic() - begin > _FORGOTTEN_AFTER_S / 2:
                 raise
-            reply = self._attempt(send)
+            reply = self._in_new_epoch(send)
         self._number += 1
         return reply
+
+    def _in_new_epoch(self, send: Callable[[], T]) -> T:
+        """Send again. After a takeover the new epoch may begin after the service's last event, and then once more."""
+        try:
+            return self._attempt(send)
+        except FailedPrecondition as problem:
+            if problem.reason != "UNKNOWN_SEQUENCE":
+                raise
+        return self._attempt(send)
 
     def _attempt(self, send: Callable[[], T]) -> T:
         try:

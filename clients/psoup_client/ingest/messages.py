@@ -117,4 +117,4 @@ def request_of(batches: Sequence[NumberedBatch]) -> ingest_pb2.PushStreamRequest
 
 def _is_small(batch: NumberedBatch) -> bool:
     """Whether a batch may share a message."""
-    return batch.size <= SMALL_BYTES and batch.position is None and batch.after is None
+    return batch.size <= SMALL_BYTES and not batch.is_placed

@@ -32,6 +32,11 @@ class NumberedBatch:
     after: bytes | None = None
 
     @property
+    def is_placed(self) -> bool:
+        """Whether the batch has a source position."""
+        return self.position is not None or self.after is not None
+
+    @property
     def size(self) -> int:
         """Bytes of the payload."""
         return len(self.payload.data)

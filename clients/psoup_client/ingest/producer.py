@@ -31,10 +31,10 @@ import grpc
 import pyarrow as pa
 
 from psoup_client.channel.connection import naming_stream
-from psoup_client.channel.options import seconds
 from psoup_client.channel.patience import Patience, passes
 from psoup_client.columns.casts import TimeOptions, TimeUnit
-from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, Unavailable
+from psoup_client.errors import Cancelled, FailedPrecondition, PSoupError, Unavailable
+from psoup_client.ingest.lost_batches import Rewind, WindowedProducer
 from psoup_client.ingest.lost_rows import ended, interrupted, refused_text, warn, watch
 from psoup_client.ingest.messages import HOLD_S, Messages, request_of
 from psoup_client.ingest.pipeline import NumberedBatch, SentRequests, check_positions
@@ -42,7 +42,6 @@ from psoup_client.ingest.producer_options import WINDOW_BATCHES, WINDOW_BYTES
 from psoup_client.ingest.push import Position, PushResult, refused_of
 from psoup_client.ingest.refused_rows import NONE_REFUSED, OnRefused
 from psoup_client.ingest.stage import committed_stage
-from psoup_client.ingest.table_producer import TableProducer
 from psoup_client.inputs import Rows
 from psoup_client.payload import BATCH_ROWS, Payload, one_message, split
 from psoup_client.phrases import counted, verb
@@ -53,7 +52,7 @@ CALL_SECONDS = 600.0
 """The deadline of one PushStream call in seconds. A producer that lives longer starts the next call."""
 
 
-class Producer(TableProducer):
+class Producer(WindowedProducer):
     """A sender of rows to `stream`. Use it in a `with` statement, which closes it at the end.
 
     `name`: the sender; the default is a random name. `epoch`: excludes producers of the same name with smaller epochs;
@@ -67,6 +66,12 @@ class Producer(TableProducer):
     a thread, or a task of an `AsyncClient`. `on_reply` gets the sum of all replies. Before it, `on_refused` gets the
     rows of a batch that were too late or too far ahead, by their numbers among all pushed rows. `on_wait` gets the
     reason and the seconds of each pause before it begins.
+
+    A service that took over may lack acknowledged batches. Then `push`, `flush` or `close` raises BatchesLost once, and
+    `push` takes no row. Later batches go on in a new epoch. With `rewind` that function is called in place of the error
+    of `push`: go back to the batch `first` in your source, and push from there on. Rows of the interrupted `push`, and
+    all batches without a reply, are then forgotten. `flush` and `close` call it, too, and raise the error. With source
+    positions and no `rewind` the error ends the producer: go on at `position`.
 
     For one thread; each thread needs its own producer.
     """
@@ -88,6 +93,7 @@ class Producer(TableProducer):
         on_refused: OnRefused | None = None,
         on_wait: Callable[[PSoupError, float], None] | None = None,
         time_unit: TimeUnit | None = None,
+        rewind: Rewind | None = None,
     ) -> None:
         self.stream = stream
         self.name = name or f"producer-{uuid.uuid4().hex}"
@@ -110,8 +116,8 @@ class Producer(TableProducer):
         self._window: deque[NumberedBatch] = deque()
         self._window_used = 0
         self._messages = Messages(self._window)
-        self._next = number
-        self._acknowledged = number
+        self._next = self._acknowledged = self._begun = number
+        self._rewind = rewind
         self._rows = 0
         self._result = PushResult()
         self._error: PSoupError | None = None
@@ -173,22 +179,28 @@ class Producer(TableProducer):
         Raises InvalidData for rows that do not fit, of which nothing is sent, and the error that ended the producer.
         """
         check_positions(position, after)
+        if (lost := self._taken_lost()) is not None:
+            if self._rewind is None:
+                raise lost
+            return self._next
         table = self._client.convert(self.stream, data, self._times)
         if position is None and after is None:
             for payload in split(table, self._batch_rows, self._info.time_column):
                 self._queue(payload, None, None, timeout)
-            return self._next
-        whole = one_message(table, self._info.time_column)
-        if whole is None:
-            self._push_stage(table, position, after, timeout)
-        else:
+        elif (whole := one_message(table, self._info.time_column)) is not None:
             self._queue(whole, position, after, timeout)
+        else:
+            self._push_stage(table, position, after, timeout)
+        if self._rewind is not None:
+            self._taken_lost()
         return self._next
 
     def _queue(self, payload: Payload, position: bytes | None, after: bytes | None, timeout: float | None) -> None:
         """Put a batch into the window, with the next number."""
         with self._changed:
             self._wait(partial(self._has_room, len(payload.data)), timeout)
+            if self._lost is not None and self._rewind is not None:
+                return  # the source gives these rows again
             self._window.append(NumberedBatch(self._next, payload, position, after))
             self._window_used += len(payload.data)
             self._next += 1
@@ -203,8 +215,12 @@ class Producer(TableProducer):
             reply = committed_stage(self._client, self.stream, numbers, table, position, after, timeout)
         except BaseException as problem:  # also a cancelled task, or Ctrl-C
             self._raised = isinstance(problem, PSoupError)
-            self._fail(problem if isinstance(problem, PSoupError) else interrupted(self.stream, self._next))
-            raise
+            if not isinstance(problem, PSoupError):
+                self._fail(interrupted(self.stream, self._next))
+                raise
+            failure = self._lost_by(problem, ends=True) or problem
+            self._fail(failure)
+            raise failure from None
         times = table.column(self._info.time_column) if self._info.time_column else None
         with self._changed:
             self._next += 1
@@ -217,7 +233,9 @@ class Producer(TableProducer):
         """
         with self._changed:
             self._wait(lambda: not self._window, timeout)
-            return self._result
+        if (lost := self._taken_lost()) is not None:
+            raise lost
+        return self.result
 
     def close(self, flush: bool = True, timeout: float | None = None) -> PushResult:
         """Wait until every batch is acknowledged, and end the producer. Returns the sum of all replies.
@@ -267,27 +285,6 @@ class Producer(TableProducer):
         if call is not None:
             self._client.connection.cancel(call)
 
-    def _has_room(self, size: int) -> bool:
-        if not self._window:
-            return True
-        return len(self._window) < self._window_batches and self._window_used + size <= self._window_bytes
-
-    def _wait(self, ready: Callable[[], bool], timeout: float | None) -> None:
-        """Wait until `ready`, a failure or `timeout`. The caller holds the condition."""
-        wait = None if timeout is None else seconds(timeout)
-        self._changed.wait_for(lambda: ready() or self._error is not None or self._closing, wait)
-        if self._error is not None:
-            self._raised = True
-            raise self._error
-        if self._closing:
-            raise Cancelled(f"the producer of {self.stream!r} is closed")
-        if not ready():
-            raise DeadlineExceeded(
-                f"{counted(len(self._window), 'batch')} for {self.stream!r}"
-                f" {verb(len(self._window), 'is', 'are')} not acknowledged after {timeout:g} s; "
-                "wait longer, or close and go on from `acknowledged`"
-            )
-
     # The sender -----------------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -305,7 +302,12 @@ class Producer(TableProducer):
                 if self._closing:
                     return
                 before = self._acknowledged
-            problem = self._one_call()
+            try:
+                problem = self._one_call()
+            except FailedPrecondition as refusal:
+                if not self._goes_on(refusal):
+                    raise
+                continue
             with self._changed:
                 if self._acknowledged > before or not self._window:
                     self._patience.reset()

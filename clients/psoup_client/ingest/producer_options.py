@@ -7,6 +7,7 @@ from typing import TypedDict
 
 from psoup_client.columns.casts import TimeUnit
 from psoup_client.errors import PSoupError
+from psoup_client.ingest.lost_batches import Rewind
 from psoup_client.ingest.push import PushResult
 from psoup_client.ingest.refused_rows import OnRefused
 
@@ -32,3 +33,4 @@ class ProducerOptions(TypedDict, total=False):
     on_refused: OnRefused | None
     on_wait: Callable[[PSoupError, float], None] | None
     time_unit: TimeUnit | None
+    rewind: Rewind | None
