@@ -26,6 +26,7 @@ from psoup.admission.definition_commands import Standing, decide_definition
 from psoup.admission.derivations import close_sources, promise
 from psoup.admission.heartbeats import decide_heartbeat
 from psoup.admission.lists import KnownLists
+from psoup.admission.next_ids import NextIds
 from psoup.admission.pump_commands import decide_pump
 from psoup.admission.queries.alteration import decide_alter_queries
 from psoup.admission.queries.bind_steps import Binding, takes_long
@@ -103,9 +104,8 @@ class Admission:
         self._queries = Owners(config.shape.owner_page)
         self._keepings = KnownKeepings(config.shape.owner_page)
         self.tags = KnownTags()
-        self._lists = KnownLists(self._tenants, self._queries, self.tags)
-        self._next_stream = 1
-        self._next_query = 1
+        self.ids = NextIds()
+        self._lists = KnownLists(self._tenants, self._queries, self.tags, self.ids)
         self._budget = MemoryBudget(config.memory_bytes, self._lists.tenants)
         self._expiring = ExpiringTables(self._streams, self._budget)
         self.judge = Judge(self._lists.tenants, self._tenants, self._streams, self._budget.producers)
@@ -151,7 +151,7 @@ class Admission:
     @property
     def next_query(self) -> int:
         """The ID that the next query gets. All earlier IDs are smaller."""
-        return self._next_query
+        return self.ids.query
 
     def has_query(self, query_id: int) -> bool:
         """Whether a query is registered. O(log n)."""
@@ -212,11 +212,11 @@ class Admission:
 
     def state(self) -> dict[str, object]:
         """The state on which later decisions depend, as plain values that can be compared. O(size of the state)."""
-        return self._books.state(self._sequence, (self._next_stream, self._next_query))
+        return self._books.state(self._sequence, (self.ids.stream, self.ids.query))
 
     def check(self) -> None:
         """Raise Corrupt if an invariant does not hold. O(streams + queries + producers)."""
-        self._books.check(self, self._next_stream, self._next_query)
+        self._books.check(self, self.ids.stream, self.ids.query)
 
     # Deciding: reads the state, may raise, changes nothing -----------------------------------------------------
 
@@ -253,7 +253,7 @@ class Admission:
             case ExpireRows():
                 return self._expiring.decide(command, sequence, now)
             case Register() | RegisterMany():
-                place = tenant_of(command.tenant), self._standing(), EventPlace(sequence + 1, self._next_query, now)
+                place = tenant_of(command.tenant), self._standing(), EventPlace(sequence + 1, self.ids.query, now)
                 bound = before if isinstance(before, Binding) else None
                 return decide_registration(command, bound, *place, self._config)
             case Unregister():
@@ -265,7 +265,7 @@ class Admission:
                 return decide_alter_queries(command, self._standing(), self._streams, (sequence + 1, now))
             case CreateStream() | AlterStream() | DropStream():
                 stands = Standing(self._streams, self._queries, self._budget, self._config, self._archive)
-                return decide_definition(tenant_of(command.tenant), command, stands, (self._next_stream, sequence, now))
+                return decide_definition(tenant_of(command.tenant), command, stands, (self.ids.stream, sequence, now))
             case _:
                 return self._lists.decide(command, sequence, now)
 
@@ -330,7 +330,7 @@ class Admission:
         self.clock_streams.defined(event)
         self._budget.add_stream(event.tenant, event.spec)
         self._own(event.tenant).streams[event.spec.name.lower()] = stream
-        self._next_stream = max(self._next_stream, event.stream_id + 1)
+        self.ids.note_stream(event.stream_id)
         self._budget.tuples += 0 if event.stored is None else event.stored.nbytes
 
     def _adopt_alter(self, event: StreamAltered) -> None:
@@ -363,7 +363,7 @@ class Admission:
         use = self._own(event.tenant).use
         use.queries, use.query_bytes = use.queries + count, use.query_bytes + self._budget.adopt(event)
         self._own(event.tenant).requests.remember(event, self._config.kept_requests)
-        self._next_query = max(self._next_query, first + count)
+        self.ids.note_query(first + count - 1)
         self._remove_queries(event.tenant, first + np.array(gone, np.int64))
         self._adopt_replacements(event)
 
@@ -381,7 +381,7 @@ class Admission:
             return
         self._remove_queries(event.tenant, np.sort(earlier[self._queries.stand(earlier)]))
         self._own(event.tenant).replaced.add(earlier, later)
-        self._next_query = max(self._next_query, int(later[-1]) + 1)
+        self.ids.note_query(int(later[-1]))
 
     def _remove_queries(self, tenant: str, query_ids: Array) -> None:
         """Remove some queries (int64[k], ascending)."""

@@ -13,6 +13,7 @@ from typing import assert_never
 from psoup.admission.access import KnownTokens, decide_token
 from psoup.admission.catalog import KnownTenant
 from psoup.admission.groups import KnownGroups, decide_group
+from psoup.admission.next_ids import NextIds
 from psoup.admission.queries.query_streams import Owners
 from psoup.admission.queries.tags import KnownTags
 from psoup.admission.tenants import KnownTenants, decide_tenant
@@ -37,11 +38,11 @@ from psoup.events.webhooks import (
 class KnownLists:
     """The lists after the last prepared event."""
 
-    def __init__(self, owners: Mapping[str, KnownTenant], queries: Owners, tags: KnownTags) -> None:
-        """`owners`: the streams of each tenant. `queries`, `tags`: for the keys of queries."""
+    def __init__(self, owners: Mapping[str, KnownTenant], queries: Owners, tags: KnownTags, ids: NextIds) -> None:
+        """`owners`: the streams of each tenant. `queries`, `tags`: for the keys of queries. `ids`: of new webhooks."""
         self._owners = owners
         self._queries = queries
-        self._tags = tags
+        self._tags, self._ids = tags, ids
         self.tokens = KnownTokens()
         self.tenants = KnownTenants()
         self.groups = KnownGroups()
@@ -61,7 +62,8 @@ class KnownLists:
             case FormGroup() | ConfirmGroup() | DropGroup():
                 return decide_group(command, self._owner(command.tenant), self.groups, sequence, now)
             case AddWebhook() | AdvanceWebhook() | PauseWebhook() | ResumeWebhook() | RotateWebhook() | DropWebhook():
-                return decide_webhook(command, self.webhooks, self._tags, self._queries, sequence, now)
+                places = self._tags, self._queries, self._ids
+                return decide_webhook(command, self.webhooks, *places, sequence, now)
             case _:
                 assert_never(command)
 

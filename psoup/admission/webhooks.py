@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+from psoup.admission.next_ids import NextIds
 from psoup.admission.queries.query_streams import Owners
 from psoup.admission.queries.tags import KnownTags
 from psoup.errors import AlreadyExists, FailedPrecondition, NotFound, ResourceExhausted
@@ -62,9 +63,15 @@ class KnownWebhooks(dict[int, Webhook]):
 
 
 def decide_webhook(
-    command: WebhookCommand, webhooks: KnownWebhooks, tags: KnownTags, owners: Owners, sequence: int, now: int
+    command: WebhookCommand,
+    webhooks: KnownWebhooks,
+    tags: KnownTags,
+    owners: Owners,
+    ids: NextIds,
+    sequence: int,
+    now: int,
 ) -> Prepared:
-    """Decide on a command about a webhook. `sequence`: the sequence of the last event. O(webhooks).
+    """Decide on a command about a webhook. `ids`: of new ones. `sequence`: the sequence of the last event. O(webhooks).
 
     Raises NotFound for an unknown webhook or key, AlreadyExists for a webhook that exists, and ResourceExhausted beyond
     a limit.
@@ -77,7 +84,7 @@ def decide_webhook(
             renewed = replace(standing, secret=command.secret, subscription=command.subscription)
             return _prepared(_resumed(renewed, now), sequence + 1, now)
         _check_new(command, webhooks)
-        facts = command.tenant, sequence + 1, command.key, command.url, command.secret, now, command.token
+        facts = command.tenant, ids.webhook(sequence + 1), command.key, command.url, command.secret, now, command.token
         return _prepared(Webhook(*facts, subscription=command.subscription), sequence + 1, now)
     webhook = webhooks.get(command.webhook_id)
     if webhook is None or webhook.tenant != command.tenant:

@@ -31,6 +31,9 @@ BY_FAILURES: Final = "failures"
 """The service paused the webhook: its receiver took no delivery for three days."""
 
 
+WEBHOOK_IDS: Final = 2**40
+"""The IDs in a range: the ID of a webhook is the sequence of its event, after a whole number of ranges."""
+
 OLD_SECRET_US: Final = 86_400 * 1_000_000
 """Microseconds for which the old secret of a webhook signs deliveries, too."""
 
@@ -74,8 +77,9 @@ class Subscription:
 class Webhook:
     """A webhook. Times are in microseconds since 1970 UTC.
 
-    `webhook_id`: the sequence of the event that added it. `secret`: signs deliveries. `token`: the position, b"" before
-    the first delivery is taken. `delivered`: the number of deliveries taken, the last at the time `delivered_at`, or 0.
+    `webhook_id`: made of the sequence of the event that added it (`NextIds`). `secret`: signs deliveries. `token`: the
+    position, b"" before the first delivery is taken. `delivered`: the number of deliveries taken, the last at the time
+    `delivered_at`, or 0.
     `subscription`: None without an assistant. `old_secret`: signs deliveries, too, until the time `old_ends`.
     """
 
@@ -206,6 +210,11 @@ def webhooks_after(webhooks: Mapping[int, Webhook], event: WebhookChanged) -> di
 def webhooks_without(webhooks: Mapping[int, Webhook], tenant: str) -> dict[int, Webhook]:
     """The webhooks after the drop of a tenant. O(webhooks)."""
     return {number: webhook for number, webhook in webhooks.items() if webhook.tenant != tenant}
+
+
+def added_by(webhooks: Iterable[Webhook], sequence: int) -> Webhook | None:
+    """The webhook that the event `sequence` added; None if it is gone. O(webhooks)."""
+    return next((webhook for webhook in webhooks if webhook.webhook_id % WEBHOOK_IDS == sequence), None)
 
 
 def webhook_of(webhooks: Iterable[Webhook], tenant: str, subscription_id: str) -> Webhook | None:

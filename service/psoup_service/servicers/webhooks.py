@@ -13,7 +13,7 @@ import orjson
 
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound
 from psoup.events import webhooks as commands
-from psoup.events.webhooks import BY_CALL, Subscription, Webhook, webhook_of
+from psoup.events.webhooks import BY_CALL, Subscription, Webhook, added_by, webhook_of
 from psoup_proto.v1 import webhooks_pb2, webhooks_pb2_grpc
 from psoup_service.gate.targets import origins_of, target_of
 from psoup_service.servicers.backend import Backend
@@ -65,7 +65,7 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
         if request.HasField("subscription"):
             command = await self._subscribing(command, request.subscription, caller)
         acknowledgement, snapshot = await self._backend.change(command)
-        webhook = snapshot.webhooks.get(acknowledgement.sequence)
+        webhook = added_by(snapshot.webhooks.values(), acknowledgement.sequence)
         if command.subscription is not None:
             named = command.subscription.subscription_id
             webhook = webhook_of(snapshot.webhooks.values(), command.tenant, named)
