@@ -19,6 +19,7 @@ from psoup_cli.commands.query.alter import alter
 from psoup_cli.commands.query.unregister import unregister
 from psoup_cli.commands.service import clock, config, demo, mcp, serve, status
 from psoup_cli.commands.service.open import open_page
+from psoup_cli.commands.service.promote import promote
 from psoup_cli.commands.spark import backfill as spark_backfill
 from psoup_cli.commands.spark import cover as spark_cover
 from psoup_cli.commands.spark import feed as spark_feed
@@ -106,6 +107,7 @@ app.command("load", short_help="Push a dump into a stream.")(dump.load)
 app.command("backup", short_help="Copy all data of a service.")(backup.backup)
 app.command("restore", short_help="Make a data directory of a backup.")(backup.restore)
 app.add_typer(replica.app, name="replica", short_help="Say what a copy of a service can restore.")
+app.command("promote", short_help="Let a standby become the service that writes.")(promote)
 app.command("doctor", short_help="Say whether a data directory is sound.")(doctor.doctor)
 kafka.app.command("feed", short_help="Feed a stream or a table from a topic.")(kafka.feed)
 spark.app.command("feed", short_help="Feed a stream from a Structured Streaming source.")(spark_feed.feed)

@@ -16,6 +16,7 @@ from psoup_client.calls.backup import BackupResult
 from psoup_client.calls.cover import CoverChunk, CoverSide, CoverSite
 from psoup_client.calls.dump import DumpInfo
 from psoup_client.calls.matching import MatchResult
+from psoup_client.calls.promotion import Promotion
 from psoup_client.calls.tenants import Quotas, Tenant, TenantUsage
 from psoup_client.calls.tokens import AccessToken, IssuedToken
 from psoup_client.calls.webhooks import AddedWebhook, Webhook, WebhookTest
@@ -109,6 +110,7 @@ __all__ = [
     "RowsNotTaken",
     "Stage",
     "BackupResult",
+    "Promotion",
     "DumpInfo",
     "AttachSite",
     "AttachResult",

@@ -155,21 +155,21 @@ def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
 
     note_version(store, server_version())
     clock = StandbyClock(store) if isinstance(store, StandbyStore) else None
+    if settings.standby and not store.follows:
+        _log.warning("the standby of this directory was promoted: the service writes", extra={"copy": settings.standby})
     return Service(settings, clock=clock, store=store, quarantine=quarantine)
 
 
 def _replication(settings: Settings) -> Replication | None:
-    """The place and the limits of the copy; None without one."""
-    if not settings.replicate:
+    """The place and the limits of the copy; None without one. A standby makes one once it is promoted."""
+    if not (place := settings.replicate or settings.standby):
         return None
     from psoup_service.process.clock import wall_time
     from psoup_storage import Replication
 
     limit_s = math.inf if settings.replicate_lag_most == "off" else settings.replicate_lag_most
     size, every = settings.replicate_queue_mib * _MIB, settings.replicate_base_s
-    return Replication(
-        settings.replicate, size, every, wall_time, lag_most_s=limit_s, remote=settings.replicate_ack == "remote"
-    )
+    return Replication(place, size, every, wall_time, lag_most_s=limit_s, remote=settings.replicate_ack == "remote")
 
 
 def announce(service: Service) -> None:

@@ -123,7 +123,7 @@ class Service:
                     part.close()
             raise
         self._limits = settings.limits()
-        self._pauses = PushPauses(self.clock.boot)
+        self._pauses = PushPauses(lambda: self.clock.boot())
         self._metrics = self._make_metrics()
         self._threads = Threads()
         self._decoders = Decoders()
@@ -238,8 +238,7 @@ class Service:
             self._check_somebody_may_come()
             self._wait.begin()
             await on(self._threads.life, self.regular.expiry.take_over)
-            if not self._store.follows:
-                self._servicers.webhooks.deliverer.start()
+            self.regular.promotion.serve(self._servicers.sync.tokens, self._servicers.webhooks.deliverer.start)
             await self._open_gateway()
             await self._open_pg()
             self._set_health(health_pb2.HealthCheckResponse.SERVING)
@@ -281,7 +280,8 @@ class Service:
         server = grpc.aio.server(options=self._limits.channel_options())
         calls = GrpcCalls(self._answering, self._decoders, self._backend.check_stream)
         parts = self._backend, self.settings.engine_config(), self.gate, self._server_servicer()
-        self._servicers = services_of(*parts, self.settings.webhook_hosts, self.settings.default_amount())
+        amount, promote = self.settings.default_amount(), self.regular.promotion.steps
+        self._servicers = services_of(*parts, self.settings.webhook_hosts, amount, promote)
         for register, servicer in self._servicers.registered:
             added = calls.add(register, servicer, server)
             self._services += added

@@ -8,6 +8,7 @@
 A store knows events, but neither the engine's state nor the network.
 """
 
+from pathlib import Path
 from typing import Any
 
 from psoup.errors import InvalidInput
@@ -17,7 +18,8 @@ from psoup_storage.durable import DurableStore
 from psoup_storage.durable.directory import refuse_other_owner
 from psoup_storage.durable.store import CACHE_BYTES
 from psoup_storage.memory import MemoryStore
-from psoup_storage.replica.replicated_store import ReplicatedStore, Replication
+from psoup_storage.replica.replicated_store import CopyingStore, ReplicatedStore, Replication, uploader_of
+from psoup_storage.replica.standby_directory import was_promoted
 from psoup_storage.replica.standby_store import StandbyStore
 
 IN_MEMORY = ":memory:"
@@ -36,7 +38,8 @@ def open_store(
 ) -> Store:
     """The store in the directory `place`, or a store in memory for `:memory:`. Arguments and errors are those of
     `DurableStore`. With a `replication` it is a `ReplicatedStore`, and raises as that. `standby`: the copy that a
-    `StandbyStore` follows.
+    `StandbyStore` follows, which is also the place of `replication`. A directory that was promoted goes on as a
+    `ReplicatedStore`.
 
     Raises InvalidInput, reason DATA_DIR, for a directory that belongs to another user. Loader threads begin at once to
     decode the stored chunks that `read` will return.
@@ -47,12 +50,12 @@ def open_store(
         if replication is not None:
             raise InvalidInput("a service that keeps everything in memory has no events on disk to replicate")
         return MemoryStore()
-    if standby and replication is not None:
-        raise InvalidInput("a standby makes no copy: leave out replicate, or standby")
+    if standby and (replication is None or replication.place != standby):
+        raise InvalidInput("a standby makes no copy until it is promoted: leave out replicate, or standby")
     refuse_other_owner(place)
     limits: dict[str, Any] = {"reserve_bytes": reserve_bytes, "cache_bytes": cache_bytes, "hot_bytes": hot_bytes}
-    if standby:
-        store: DurableStore = StandbyStore(place, standby, **limits, remembered=remembered)
+    if replication is not None and standby and not was_promoted(Path(place)):
+        store: DurableStore = StandbyStore(place, replication, **limits, remembered=remembered)
     elif replication is None:
         store = DurableStore(place, **limits, remembered=remembered)
     else:
@@ -63,6 +66,7 @@ def open_store(
 
 __all__ = [
     "IN_MEMORY",
+    "CopyingStore",
     "DurableStore",
     "MemoryStore",
     "ReplicatedStore",
@@ -70,4 +74,5 @@ __all__ = [
     "StandbyStore",
     "Store",
     "open_store",
+    "uploader_of",
 ]

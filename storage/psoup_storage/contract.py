@@ -13,6 +13,7 @@ events, and they may be appended again. So is Unavailable: the copy of the event
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,9 @@ class CopyGate:
     """Whether the copy of a store's events lets them be acknowledged. This class is the gate of a store without a copy:
     it is always open.
     """
+
+    most_s = math.inf
+    """The most seconds that the copy may be behind; infinite without a limit."""
 
     def reason(self) -> str:
         """The reason why nothing may be acknowledged at present; "" if events may. O(1), any thread."""
@@ -117,6 +121,14 @@ class Store(Protocol):
     @property
     def incarnation(self) -> str:
         """The name of this incarnation of the data, eight hexadecimal digits. IDs on the wire contain it."""
+        ...
+
+    @property
+    def promotions(self) -> int:
+        """The promotions of standbys in this incarnation, up to the one after which this store writes; else 0.
+
+        IDs are given from a range of their own after each of them.
+        """
         ...
 
     @property

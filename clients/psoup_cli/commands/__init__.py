@@ -6,7 +6,7 @@ Question: what does a command do with its arguments?
 
 Rooms, in reading order:
 
-    service      serve, demo, status, open, clock, config
+    service      serve, demo, status, open, clock, promote, config
     streams      stream, push, producer, heartbeat, dump and load
     query        check, register, invoke, ask, sql, queries, explain, top, unregister
     tuples       match, matches, results, why

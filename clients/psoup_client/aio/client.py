@@ -299,6 +299,7 @@ class AsyncClient(Shell):
     check_ready = awaited(AllCalls.check_ready)
     wait_ready = awaited(AllCalls.wait_ready)
     accept_clock = awaited(AllCalls.accept_clock)
+    promote = awaited(AllCalls.promote)
     memory = awaited(AllCalls.memory)
 
     @twin_of(AllCalls.create_tenant)

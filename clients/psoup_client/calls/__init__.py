@@ -1,7 +1,7 @@
 """The calls of a client, in a class for each group: one for each service of the contract, and two for dumps.
 
     streams  ingest  queries  answers  statements      the services, in psoup_proto/v1
-    server  backup  attach  cover  webhooks
+    server  backup  promotion  attach  cover  webhooks
     tables                                             upserts and deletions by key
     dump  load                                         a stream as files, and back
 

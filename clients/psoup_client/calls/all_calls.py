@@ -11,6 +11,7 @@ from psoup_client.calls.follow import FollowCalls
 from psoup_client.calls.ingest import IngestCalls
 from psoup_client.calls.load import LoadCalls
 from psoup_client.calls.matching import MatchingCalls
+from psoup_client.calls.promotion import PromotionCalls
 from psoup_client.calls.queries import QueryCalls
 from psoup_client.calls.server import ServerCalls
 from psoup_client.calls.statements import StatementCalls
@@ -30,6 +31,7 @@ class AllCalls(  # a group stands before the groups that it builds on
     CoverCalls,
     AttachCalls,
     BackupCalls,
+    PromotionCalls,
     ServerCalls,
     TenantCalls,
     TokenCalls,

@@ -814,6 +814,91 @@ class ListTenantsResponse(_message.Message):
 Global___ListTenantsResponse: _TypeAlias = ListTenantsResponse  # noqa: Y015
 
 @_typing.final
+class PromoteRequest(_message.Message):
+    """Of Promote."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PromoteRequest: _TypeAlias = PromoteRequest  # noqa: Y015
+
+@_typing.final
+class PromoteResponse(_message.Message):
+    """Of Promote."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPLIED_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    PROMOTION_FIELD_NUMBER: _builtins.int
+    applied: _builtins.int
+    """The last event that the standby has applied."""
+    sequence: _builtins.int
+    """The last event that the copy had when it was looked at."""
+    @_builtins.property
+    def promotion(self) -> Global___Promotion:
+        """Set in the last message: the service writes."""
+
+    def __init__(
+        self,
+        *,
+        applied: _builtins.int = ...,
+        sequence: _builtins.int = ...,
+        promotion: Global___Promotion | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["promotion", b"promotion"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "promotion", b"promotion", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PromoteResponse: _TypeAlias = PromoteResponse  # noqa: Y015
+
+@_typing.final
+class Promotion(_message.Message):
+    """A standby that writes from now on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    EVENT_TIME_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """The last event that it has of the older service."""
+    number: _builtins.int
+    """The number of the promotion, from 1: that of promotions of this data so far."""
+    lost: _builtins.str
+    """What may be lost, in words."""
+    @_builtins.property
+    def event_time(self) -> _timestamp_pb2.Timestamp:
+        """When the older service stored that event."""
+
+    def __init__(
+        self,
+        *,
+        sequence: _builtins.int = ...,
+        event_time: _timestamp_pb2.Timestamp | None = ...,
+        number: _builtins.int = ...,
+        lost: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event_time", b"event_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event_time", b"event_time", "lost", b"lost", "number", b"number", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Promotion: _TypeAlias = Promotion  # noqa: Y015
+
+@_typing.final
 class AcceptClockRequest(_message.Message):
     """Of AcceptClock."""
 

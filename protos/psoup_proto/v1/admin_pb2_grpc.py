@@ -93,6 +93,11 @@ class AdminServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_admin__pb2.AcceptClockRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_admin__pb2.AcceptClockResponse.FromString,
                 _registered_method=True)
+        self.Promote = channel.unary_stream(
+                '/psoup.v1.AdminService/Promote',
+                request_serializer=psoup__proto_dot_v1_dot_admin__pb2.PromoteRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_admin__pb2.PromoteResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer(object):
@@ -179,6 +184,16 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Promote(self, request, context):
+        """The service, a standby, becomes the one that writes: it fences the service that wrote so far, applies all that the
+        copy has, and goes on with the copy. Says every second how far it is; the last message has `promotion`. A caller that
+        leaves does not end it, and another call joins it. FAILED_PRECONDITION, reason NOT_STANDBY: it is no standby, and
+        COPY_FENCED: another service took over meanwhile. For the service's operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -231,6 +246,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.AcceptClock,
                     request_deserializer=psoup__proto_dot_v1_dot_admin__pb2.AcceptClockRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_admin__pb2.AcceptClockResponse.SerializeToString,
+            ),
+            'Promote': grpc.unary_stream_rpc_method_handler(
+                    servicer.Promote,
+                    request_deserializer=psoup__proto_dot_v1_dot_admin__pb2.PromoteRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_admin__pb2.PromoteResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -512,6 +532,33 @@ class AdminService(object):
             '/psoup.v1.AdminService/AcceptClock',
             psoup__proto_dot_v1_dot_admin__pb2.AcceptClockRequest.SerializeToString,
             psoup__proto_dot_v1_dot_admin__pb2.AcceptClockResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Promote(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/psoup.v1.AdminService/Promote',
+            psoup__proto_dot_v1_dot_admin__pb2.PromoteRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_admin__pb2.PromoteResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -66,6 +66,12 @@ class AdminServiceStub:
     """All tenants, by their names."""
     AcceptClock: _grpc.UnaryUnaryMultiCallable[_admin_pb2.AcceptClockRequest, _admin_pb2.AcceptClockResponse]
     """The service follows the wall clock of its machine at once, though that was set forward. For the service's operator."""
+    Promote: _grpc.UnaryStreamMultiCallable[_admin_pb2.PromoteRequest, _admin_pb2.PromoteResponse]
+    """The service, a standby, becomes the one that writes: it fences the service that wrote so far, applies all that the
+    copy has, and goes on with the copy. Says every second how far it is; the last message has `promotion`. A caller that
+    leaves does not end it, and another call joins it. FAILED_PRECONDITION, reason NOT_STANDBY: it is no standby, and
+    COPY_FENCED: another service took over meanwhile. For the service's operator.
+    """
 
 @_typing.type_check_only
 class AdminServiceAsyncStub(AdminServiceStub):
@@ -105,6 +111,12 @@ class AdminServiceAsyncStub(AdminServiceStub):
     """All tenants, by their names."""
     AcceptClock: _aio.UnaryUnaryMultiCallable[_admin_pb2.AcceptClockRequest, _admin_pb2.AcceptClockResponse]  # type: ignore[assignment]
     """The service follows the wall clock of its machine at once, though that was set forward. For the service's operator."""
+    Promote: _aio.UnaryStreamMultiCallable[_admin_pb2.PromoteRequest, _admin_pb2.PromoteResponse]  # type: ignore[assignment]
+    """The service, a standby, becomes the one that writes: it fences the service that wrote so far, applies all that the
+    copy has, and goes on with the copy. Says every second how far it is; the last message has `promotion`. A caller that
+    leaves does not end it, and another call joins it. FAILED_PRECONDITION, reason NOT_STANDBY: it is no standby, and
+    COPY_FENCED: another service took over meanwhile. For the service's operator.
+    """
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
     """Issues and revokes access tokens, and makes tenants. A call brings its token as metadata: authorization: Bearer psoup_…
@@ -201,5 +213,17 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.AcceptClockResponse, _abc.Awaitable[_admin_pb2.AcceptClockResponse]]:
         """The service follows the wall clock of its machine at once, though that was set forward. For the service's operator."""
+
+    @_abc_1.abstractmethod
+    def Promote(
+        self,
+        request: _admin_pb2.PromoteRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_admin_pb2.PromoteResponse], _abc.AsyncIterator[_admin_pb2.PromoteResponse]]:
+        """The service, a standby, becomes the one that writes: it fences the service that wrote so far, applies all that the
+        copy has, and goes on with the copy. Says every second how far it is; the last message has `promotion`. A caller that
+        leaves does not end it, and another call joins it. FAILED_PRECONDITION, reason NOT_STANDBY: it is no standby, and
+        COPY_FENCED: another service took over meanwhile. For the service's operator.
+        """
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -16,6 +16,7 @@ Files, in reading order:
     eager_answers    updates after publications, on a thread of their own
     standby          at a standby: a look for the next events of the copy every half second
     writer_address   where clients write, noted for the standbys that follow the copy
+    promotion        a standby becomes the service that writes
     arrival_watch    a look at the writer's time every half minute
 
 Never here: work on the thread of the writer, an answer for a client.

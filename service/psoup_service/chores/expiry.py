@@ -88,6 +88,12 @@ class ExpiryWait:
         self.edge()
         self._clock.begin(self._last)
 
+    def begin_again(self, wall: Callable[[], int], boot: Callable[[], int]) -> None:
+        """Begin anew by the clocks of the machine, as after a start: a standby is promoted."""
+        last = last_time(self._snapshot())
+        self._clock.take_up(wall, boot, last)
+        self._last, self._end = last, boot() + WAIT
+
 
 class Expiry:
     """Unregisters expired queries. Belongs to the event loop; a reader thread looks through the queries."""
@@ -101,6 +107,10 @@ class Expiry:
     @property
     def _lifetimes(self) -> Lifetimes:
         return self._host.snapshot().lifetimes
+
+    def count_all_as_asked(self) -> None:
+        """Count all queries as used today: the older writer of a standby has not left its days. O(queries)."""
+        self._lifetimes.restore("", self._host.clock.now())
 
     def take_over(self) -> None:
         """Read the days that the last process left, and delete the note.

@@ -13,7 +13,7 @@ arrival watch  every half minute   queries that take much of the writer's time a
 auto           every 10 s          the amounts of AUTO queries are chosen
 gate, keys     every second        calls whose credential has ended are ended; keys of the provider are fetched
 certificates   every few seconds   new files are taken into use
-standby        every half second   events of the copy that a standby follows
+standby        every half second   events of the copy that a standby follows, until it is promoted
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from psoup_service.chores.eager_answers import EagerAnswers
 from psoup_service.chores.expiry import Expiry, ExpiryWait
 from psoup_service.chores.fold_ahead import FoldAhead
 from psoup_service.chores.park_watch import Parking
+from psoup_service.chores.promotion import Promotion
 from psoup_service.chores.row_expiry import RowExpiry
 from psoup_service.chores.standby import Following
 from psoup_service.chores.supervisor import Supervisor
@@ -47,7 +48,7 @@ from psoup_service.host.host import Host
 from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.threads import Threads
 from psoup_service.process.clock import EVERY_S, GuardedClock
-from psoup_storage import ReplicatedStore
+from psoup_storage import uploader_of
 
 if TYPE_CHECKING:
     from psoup_service.gate.certificates import Certificates
@@ -72,8 +73,9 @@ class RegularWork:
     ) -> None:
         budgets = f"{settings.memory_mib} {settings.sort_mib} {settings.sorts_mib}"
         self._threads, self._store, self._advertise = threads, store, settings.advertise
-        if isinstance(store, ReplicatedStore):
-            store.uploader.stop = host.fence
+        self._places: Sequence[str] = ()
+        if (uploader := uploader_of(store)) is not None:
+            uploader.stop = host.fence
         self.background = Background(allowance, host.way, host.charge, FoldNotes(store, budgets))
         self.expiry = Expiry(host, store)
         self.parking = Parking(host, recalled, settings.park_after_s)
@@ -87,6 +89,8 @@ class RegularWork:
         self.auto = AutoWork(host)
         self.heartbeats = heartbeats
         self.following = Following(host, store, threads)
+        parts = host, store, threads, self.following, self.expiry, wait
+        self.promotion = Promotion(*parts, self.start_with_events)
         self.supervisor = Supervisor()
 
     def start(self, clock: GuardedClock, gate: Gate, certificate: Certificates | None, places: Sequence[str]) -> None:
@@ -94,6 +98,7 @@ class RegularWork:
 
         `places`: what the service listens on.
         """
+        self._places = places
         start = self.supervisor.start
         start("clock", clock.run, EVERY_S)
         start("folding", self.folding.run, fold_ahead.EVERY_S)
@@ -105,11 +110,11 @@ class RegularWork:
         if self._store.follows:
             start("standby", self.following.run, standby.EVERY_S)
         else:
-            note_writer(self._store, self._advertise, places)
-            self._start_with_events()
+            self.start_with_events()
 
-    def _start_with_events(self) -> None:
-        """Start the work that may make events."""
+    def start_with_events(self) -> None:
+        """Start the work that may make events: at once, or when a standby is promoted."""
+        note_writer(self._store, self._advertise, self._places)
         start = self.supervisor.start
         self.heartbeats.begin()
         start("watermarks", self.heartbeats.run, clock_heartbeats.EVERY_S)
@@ -117,8 +122,8 @@ class RegularWork:
         start("parking", self.parking.run, self.parking.every_s)
         start("parked queries", self.parking.forget, park_watch.FORGET_S)
         start("row expiry", self.row_expiry.run, row_expiry.EVERY_S)
-        if isinstance(self._store, ReplicatedStore):
-            self._store.uploader.start()
+        if (uploader := uploader_of(self._store)) is not None:
+            uploader.start()
             start("copy", CopyWatch(self._store).run, copy_figures.EVERY_S)
         self.derived.start()
         start("arrival watch", self.shares.run, arrival_watch.EVERY_S)
@@ -146,6 +151,7 @@ class RegularWork:
     def stop(self) -> None:
         """End all work. `join` waits for its threads."""
         self.supervisor.stop()
+        self.promotion.stop()
         self.eager.stop()
         self.derived.stop()
         self.background.close()

@@ -3,6 +3,7 @@
     every half second   the next object ─> its events ─> host ─> the place is noted
     no storage          tried again, with pauses of up to 30 s
     a gap, or damage    the service stops and says why
+    the own fence       the standby is promoted, and follows no more (`promotion`)
 
 Reads go on whatever happens to the storage and to the writer.
 """
@@ -11,6 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from psoup.errors import PSoupError, Unavailable
 from psoup.model import time_text
@@ -20,6 +23,7 @@ from psoup_service.host.standby_host import StandbyHost
 from psoup_service.host.threads import Threads, on
 from psoup_storage import StandbyStore
 from psoup_storage.contract import Store
+from psoup_storage.replica.fences import Fence
 from psoup_storage.replica.standby_store import News
 
 EVERY_S = 0.5
@@ -51,6 +55,13 @@ class Following:
         self._host, self._store, self._threads = host, store, threads
         self.trouble = ""
         """Why the last request to the storage failed; "" once one has succeeded."""
+        self.reached: Callable[[Fence], Awaitable[bool]]
+        """Called with the fence of this standby's promotion. Returns whether the standby writes now."""
+        self._hurried = asyncio.Event()
+
+    def hurry(self) -> None:
+        """Look for the next object at once."""
+        self._hurried.set()
 
     async def run(self) -> None:
         """Follow the copy until cancelled, or until the next events cannot be had."""
@@ -73,15 +84,26 @@ class Following:
                     _log.warning("the copy can be reached again")
                 self.trouble, pause = "", EVERY_S
             if self.trouble or news is None:
-                await asyncio.sleep(pause)
+                await self._rest(pause)
             elif not await self._apply(host, store, news):
                 return
 
+    async def _rest(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hurried.wait()
+        self._hurried.clear()
+
     async def _apply(self, host: StandbyHost[Snapshot], store: StandbyStore, news: News) -> bool:
-        """Apply events, and note the place. Returns False, after the host has failed, if they cannot be applied."""
+        """Apply events, and note the place. Returns False once the standby is promoted.
+
+        Also returns False, after the host has failed, if they cannot be applied.
+        """
         try:
             if news.events:
                 await host.follow(news.events)
+            if news.fence is not None and await self.reached(news.fence):
+                return False
         except Exception as problem:
             self._give_up(host, problem)
             return False
@@ -97,7 +119,7 @@ class Following:
 
     def notice(self) -> str:
         """The copy that a standby follows, and up to when, in words; "" at any other service. Any thread."""
-        if not isinstance(self._store, StandbyStore):
+        if not isinstance(self._store, StandbyStore) or not self._store.follows:
             return ""
         at = f"standby of {self._store.copy}, as of {time_text(self._store.place.time)}"
         return f"{at}; {self.trouble}" if self.trouble else at

@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 
-from psoup_storage import ReplicatedStore
+from psoup_storage import uploader_of
 from psoup_storage.contract import Store
 from psoup_storage.replica.notes import WRITER
 
@@ -22,7 +22,7 @@ def note_writer(store: Store, advertise: str, places: Sequence[str]) -> None:
     `places`: what it listens on, for an empty `advertise`. A place that other machines reach goes first.
     """
     address = advertise or _reached(places)
-    if isinstance(store, ReplicatedStore) and store.noted(WRITER) != address:
+    if uploader_of(store) is not None and store.noted(WRITER) != address:
         store.note(WRITER, address)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from google.protobuf import duration_pb2
 
 from psoup_proto.v1 import server_pb2
-from psoup_storage import ReplicatedStore
+from psoup_storage import uploader_of
 from psoup_storage.contract import Store
 
 EVERY_S = 1.0
@@ -26,8 +26,7 @@ _log = logging.getLogger(__name__)
 def copy_figures(store: Store) -> dict[str, int]:
     """The figures of the copy; all are 0 without one. Any thread."""
     events, seconds, objects, dropped, stopped = 0, 0.0, 0, 0, False
-    if isinstance(store, ReplicatedStore):
-        uploader = store.uploader
+    if (uploader := uploader_of(store)) is not None:
         events, seconds = uploader.lag()
         objects, dropped, stopped = uploader.numbers, uploader.queue.dropped, bool(uploader.failure)
     return {
@@ -41,9 +40,8 @@ def copy_figures(store: Store) -> dict[str, int]:
 
 def copy_state(store: Store) -> server_pb2.CopyState | None:
     """The state of the copy on the wire; None without one. Any thread."""
-    if not isinstance(store, ReplicatedStore):
+    if (uploader := uploader_of(store)) is None:
         return None
-    uploader = store.uploader
     events, seconds = uploader.lag()
     lag = duration_pb2.Duration()
     lag.FromMilliseconds(round(1_000 * seconds))
@@ -53,25 +51,30 @@ def copy_state(store: Store) -> server_pb2.CopyState | None:
 
 def copy_notice(store: Store) -> str:
     """The reason why the copy lacks events; "" if it is up to date, and without a copy. Any thread."""
-    if not isinstance(store, ReplicatedStore) or store.copy_gate.reason():  # the shortage of the store has the reason
+    uploader = uploader_of(store)
+    if uploader is None or store.copy_gate.reason():  # the shortage of the store has the reason
         return ""
-    uploader = store.uploader
     if uploader.failure:
         return f"events are not copied any more: {uploader.failure}"
     return uploader.trouble and f"{uploader.trouble}; {uploader.lag()[0]:,} events wait for it"
 
 
 class CopyWatch:
-    """Reports in the log that the copy is behind. Belongs to the event loop. `now`: a clock in seconds."""
+    """Reports in the log that the copy is behind. Belongs to the event loop. `now`: a clock in seconds.
 
-    def __init__(self, store: ReplicatedStore, now: Callable[[], float] = time.monotonic) -> None:
-        self._store, self._now = store, now
+    `store`: one that makes a copy.
+    """
+
+    def __init__(self, store: Store, now: Callable[[], float] = time.monotonic) -> None:
+        uploader = uploader_of(store)
+        assert uploader is not None
+        self._uploader, self._gate, self._now = uploader, store.copy_gate, now
         self._behind = self._refusing = False
         self._reported = -REPORTS_S
 
     async def run(self) -> None:
         """Look every `EVERY_S` seconds, until cancelled."""
-        if math.isinf(self._store.copy_gate.most_s):
+        if math.isinf(self._gate.most_s):
             _log.warning(
                 "replicate_lag_most is off: events are acknowledged although the copy lacks them. If another service"
                 " takes over from the copy while this one runs, both acknowledge events, and this one loses its events"
@@ -82,7 +85,7 @@ class CopyWatch:
 
     def look(self) -> None:
         """Report a change: the copy is behind, nothing is acknowledged, the copy has caught up."""
-        uploader, why = self._store.uploader, self._store.copy_gate.reason()
+        uploader, why = self._uploader, self._gate.reason()
         events, seconds = uploader.lag()
         facts = {"events": events, "seconds": round(seconds), "why": uploader.failure or uploader.trouble}
         behind = events > 0 and seconds >= BEHIND_S

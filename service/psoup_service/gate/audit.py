@@ -61,6 +61,7 @@ CHANGES = frozenset(
         "AdminService/AlterTenant",
         "AdminService/DropTenant",
         "AdminService/AcceptClock",
+        "AdminService/Promote",
     }
 )
 """Calls that are recorded. Any other call is recorded only if its credential is refused."""

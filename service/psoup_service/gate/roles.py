@@ -98,6 +98,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "AdminService/TenantUsage": _OWNS | _OPERATES,
     "AdminService/ListTenants": _OPERATES,
     "AdminService/AcceptClock": _OPERATES,
+    "AdminService/Promote": _OPERATES,
     "Health/Check": _ALL | {ANYBODY},
     "Health/Watch": _ALL,
     "ServerReflection/ServerReflectionInfo": _ALL,
@@ -113,6 +114,7 @@ OF_THE_SERVICE = frozenset(
         "AdminService/DropTenant",
         "AdminService/ListTenants",
         "AdminService/AcceptClock",
+        "AdminService/Promote",
     }
 )
 """Calls about all tenants. The caller needs a role in the tenant `default`."""

@@ -42,7 +42,7 @@ class PassedEvents:
 
     def __init__(self, *, pumps: bool = True) -> None:
         """`pumps`: whether the service has pumps. At a standby no read waits for them."""
-        self._pumps = pumps
+        self.pumps = pumps
         self._passed: Mapping[int, Passed] = {}
         self.progress: Callable[[int], Progress | None] = lambda _: None
         """Returns the present counts of the pump of a stream, from any thread. None for a stream without a pump."""
@@ -104,7 +104,7 @@ class PassedEvents:
 
         `present`: whether a stream is still there. The wait for a dropped one ends.
         """
-        ids = list(stream_ids) if self._pumps else []
+        ids = list(stream_ids) if self.pumps else []
 
         def done() -> bool:  # a new stream is not noted yet
             return all(

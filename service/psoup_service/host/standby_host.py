@@ -1,14 +1,16 @@
 """The host of a standby: its events come from the copy of another service, and it takes no commands.
 
 follow ──> Sequencer: take each event ──> log ──> Writer: apply, publish ──> reads, as at any host
+
+Once it is promoted, it is a host as any other: its threads go on, and so do the calls under way.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from psoup.errors import FailedPrecondition, PSoupError, Unavailable
 from psoup.events.acknowledgements import Acknowledgement
@@ -24,6 +26,32 @@ WAIT_S = 5.0
 """Seconds for which a read waits for an event that the standby does not have yet."""
 
 
+class Promoted(NamedTuple):
+    """The result of a promotion. `sequence`: the last event that the standby has. `time`: when the older writer stored
+    it, in microseconds. `number`: of the promotion. `lost`: the events that the older writer may have acknowledged and
+    that are lost, in words.
+    """
+
+    sequence: int
+    time: int
+    number: int
+    lost: str
+
+
+class PromotionStep(NamedTuple):
+    """A report about a promotion. `applied`: the last event that the standby has. `sequence`: the last event that the
+    copy has. `promoted`: the result, once there is one.
+    """
+
+    applied: int
+    sequence: int
+    promoted: Promoted | None = None
+
+
+Promote = Callable[[], AsyncIterator[PromotionStep]]
+"""Promotes a standby, and reports how far that is."""
+
+
 class StandbyHost(Host[SnapshotT]):
     """A host that follows the copy at `copy`. It has the other arguments of `Host`, too."""
 
@@ -35,6 +63,8 @@ class StandbyHost(Host[SnapshotT]):
 
     async def reserve(self, tenant: str, size: int, *, patience: float = 0.0) -> TakenRoom:
         """Refuse a command. Raises FailedPrecondition, reason STANDBY, and Unavailable in another state."""
+        if not self.only_reads:
+            return await super().reserve(tenant, size, patience=patience)
         if self._state != "serving":
             raise self._refusal()
         raise self.refused()
@@ -55,6 +85,15 @@ class StandbyHost(Host[SnapshotT]):
         await answer
         await self._writer.reach(events[-1].sequence)
 
+    def give_ids(self, promotions: int) -> None:
+        """Give IDs of the range of a promotion from now on. `promotions`: see `Store`. Called after the last event."""
+        self._admission.ids.begin(promotions)
+
+    def open(self) -> None:
+        """Take commands from now on: the standby is promoted."""
+        self.passed.pumps = True
+        self.only_reads = ""
+
     def fail(self, reason: str) -> None:
         """Stop following, as the next events cannot be applied. `reason`: for the operator."""
         self._fail(reason)
@@ -64,7 +103,7 @@ class StandbyHost(Host[SnapshotT]):
 
         Raises Unavailable, reason STANDBY_BEHIND, after `WAIT_S`. Raises TimeoutError, and as `Host.wait_for`.
         """
-        if self._state == "starting" or sequence <= self._admission.sequence:
+        if self._state == "starting" or sequence <= self._admission.sequence or not self.only_reads:
             await super().wait_for(sequence, timeout)
             return
         try:
@@ -78,7 +117,8 @@ def elsewhere(host: Host[Any]) -> Callable[[], PSoupError | None]:
     """Return a function for calls that write: it gives their error at a standby, and None at another host."""
 
     def refusal() -> PSoupError | None:
-        return host.refused() if isinstance(host, StandbyHost) and host.state == "serving" else None
+        refuses = isinstance(host, StandbyHost) and host.only_reads and host.state == "serving"
+        return host.refused() if isinstance(host, StandbyHost) and refuses else None
 
     return refusal
 

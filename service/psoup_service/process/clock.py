@@ -211,6 +211,17 @@ class GuardedClock:
                 extra={"seconds": behind // SECOND, "last_event": time_text(last), "service_time": time_text(now)},
             )
 
+    def take_up(self, wall: Read, boot: Read, last: int | None) -> None:
+        """Go on with the clocks of the machine, because its standby is promoted. `last`: the time of the last event.
+
+        A clock that is before the last event is reported.
+        """
+        with self._lock:
+            self._wall, self.boot = wall, boot
+            self._checked = boot()
+            self._follow(self._checked, wall() - self._checked)
+        self.begin(last)
+
     async def run(self) -> None:
         """Check every second, until cancelled."""
         while True:

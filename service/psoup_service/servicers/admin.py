@@ -1,4 +1,4 @@
-"""AdminService: issues, lists and revokes access tokens, administers tenants, and accepts the clock.
+"""AdminService: issues, lists and revokes access tokens, administers tenants, accepts the clock, promotes a standby.
 
 Any caller on this machine may request the first token, because there is no credential before it. Callers on other
 machines cannot. The owner of the data directory always can (`psoup admin init --data-dir`).
@@ -7,6 +7,7 @@ machines cannot. The owner of the data directory always can (`psoup admin init -
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from dataclasses import asdict, replace
 from operator import itemgetter
 from typing import Any
@@ -23,6 +24,7 @@ from psoup_service.gate.meters import RATES
 from psoup_service.gate.new_token import issued
 from psoup_service.gate.principal import EVERYBODY
 from psoup_service.host.ids import page_size, page_token, read_page_token
+from psoup_service.host.standby_host import Promote
 from psoup_service.servicers.backend import Backend
 from psoup_service.wire.calls import Caller
 from psoup_service.wire.convert import clock_state, timestamp
@@ -34,9 +36,10 @@ _ID = re.compile(r"[0-9A-Za-z]{1,40}", re.ASCII)
 class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     """See admin.proto."""
 
-    def __init__(self, backend: Backend, gate: Gate) -> None:
+    def __init__(self, backend: Backend, gate: Gate, promote: Promote) -> None:
         self._backend = backend
         self._gate = gate
+        self._promote = promote
 
     async def IssueToken(self, request: admin_pb2.IssueTokenRequest, caller: Caller) -> admin_pb2.IssueTokenResponse:
         """Issue a token. Only this reply contains its secret."""
@@ -138,13 +141,27 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         shown = [_shown(tenants[name]) for name in names[:size]]
         return admin_pb2.ListTenantsResponse(tenants=shown, next_page_token=more)
 
-    # The clock -------------------------------------------------------------------------------------------------
+    # The service -----------------------------------------------------------------------------------------------
 
     async def AcceptClock(self, request: admin_pb2.AcceptClockRequest, caller: Caller) -> admin_pb2.AcceptClockResponse:
         """Follow the wall clock of the machine at once."""
         clock = self._backend.clock
         accepted = clock.accept()
         return admin_pb2.AcceptClockResponse(accepted=accepted, clock=clock_state(clock.state()))
+
+    async def Promote(
+        self, request: admin_pb2.PromoteRequest, caller: Caller
+    ) -> AsyncIterator[admin_pb2.PromoteResponse]:
+        """Let a standby write, and report how far that is."""
+        async for step in self._promote():
+            response = admin_pb2.PromoteResponse(applied=step.applied, sequence=step.sequence)
+            if (done := step.promoted) is not None:
+                time = timestamp(done.time)
+                promotion = admin_pb2.Promotion(
+                    sequence=done.sequence, event_time=time, number=done.number, lost=done.lost
+                )
+                response.promotion.CopyFrom(promotion)
+            yield response
 
     def _tenant(self, name: str, caller: Caller) -> str:
         """The tenant that a request names, or the caller's own.

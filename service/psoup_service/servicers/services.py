@@ -24,6 +24,7 @@ from psoup_proto.v1 import (
     webhooks_pb2_grpc,
 )
 from psoup_service.gate.credentials import Gate
+from psoup_service.host.standby_host import Promote
 from psoup_service.servicers.admin import AdminServicer
 from psoup_service.servicers.attach import AttachServicer
 from psoup_service.servicers.backend import Backend
@@ -70,6 +71,7 @@ def services_of(
     server: ServerServicer,
     webhook_hosts: Sequence[str],
     amount: str,
+    promote: Promote,
 ) -> Services:
     """Make the servicers of a service, on one backend. `webhook_hosts`, `amount`: the settings."""
     staging, sync = StagingServicer(backend, config), SyncServicer(backend)
@@ -92,6 +94,6 @@ def services_of(
         (follow_pb2_grpc.add_FollowServiceServicer_to_server, follow),
         (groups_pb2_grpc.add_GroupServiceServicer_to_server, groups),
         (webhooks_pb2_grpc.add_WebhookServiceServicer_to_server, webhooks),
-        (admin_pb2_grpc.add_AdminServiceServicer_to_server, AdminServicer(backend, gate)),
+        (admin_pb2_grpc.add_AdminServiceServicer_to_server, AdminServicer(backend, gate, promote)),
     ]
     return Services(registered, sync, follow, groups, webhooks)

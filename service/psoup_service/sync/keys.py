@@ -31,12 +31,17 @@ class StoredKeys:
 
     def __init__(self, store: Store) -> None:
         """Make and note a first key if there is none. Blocks for the disk."""
-        self._store, self._note = store, store.noted(_NOTE)
-        self._keys = _read(self._note)
-        if not self._keys:
-            self._keys = {secrets.randbelow(_NUMBERS): secrets.token_bytes(_BYTES)}
-            if not store.follows:
-                store.note(_NOTE, _text(self._keys), sync=True)
+        self._store = store
+        self._keys: Keys = {secrets.randbelow(_NUMBERS): secrets.token_bytes(_BYTES)}
+        self.begin()
+
+    def begin(self) -> None:
+        """Read the keys, at a start and when a standby is promoted. A first key is noted. Blocks for the disk."""
+        self._note = self._store.noted(_NOTE)
+        noted = _read(self._note)
+        self._keys = noted or self._keys
+        if not (noted or self._store.follows):
+            self._store.note(_NOTE, _text(self._keys), sync=True)
 
     @property
     def all(self) -> Keys:

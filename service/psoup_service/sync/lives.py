@@ -3,6 +3,7 @@
     first start        life A from event 0
     second start       life A from event 0, life B from event 120      A ended with event 120
     put back, third    life A from event 0, life C from event 90       A ended with event 90, and had no event 100
+    a standby of the third is promoted: life D from event 95           C ended with event 95, and had no event 97
 
 A file system snapshot, or a copied directory, keeps its incarnation. It then gives the same tuple IDs to different
 tuples. A client's token belongs to other data if the list lacks its life. It also does if its event is after the end of
@@ -24,7 +25,7 @@ _MOST = 1_000
 class Lives:
     """The lives of a store's data. Made once at a start, before the first call.
 
-    A standby begins no life. It has the lives of the writer, from a note in the copy.
+    A standby begins no life. It has the lives of the writer, from a note in the copy. A promotion begins one.
     """
 
     def __init__(self, store: Store) -> None:
@@ -36,8 +37,15 @@ class Lives:
         self._note = ""
         if store.follows:
             self._look()
-            return
-        self._take([*_read(store.noted(_NOTE))[1 - _MOST :], (self._present, store.sequence)])
+        else:
+            self.begin()
+
+    def begin(self) -> None:
+        """Begin a life after the store's last event. The older writer of a standby may have had later events: they are
+        after the end of its life. Blocks for the disk.
+        """
+        store = self._store
+        self._take([*_read(store.noted(_NOTE))[1 - _MOST :], (secrets.token_bytes(LIFE_BYTES), store.sequence)])
         store.note(_NOTE, self._note, sync=True)
 
     @property

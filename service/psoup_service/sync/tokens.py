@@ -95,6 +95,11 @@ class Tokens:
         self.lives = Lives(store)
         self._keys = StoredKeys(store)
 
+    def begin_life(self) -> None:
+        """Begin a life after the last event, as a standby is promoted. Blocks for the disk."""
+        self.lives.begin()
+        self._keys.begin()
+
     @property
     def keys(self) -> Keys:
         """The keys whose tokens are valid, by their numbers."""

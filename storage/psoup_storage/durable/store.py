@@ -58,7 +58,7 @@ from psoup_storage.durable.log.truncation import (
 from psoup_storage.durable.log.tuples import StoredEnd
 from psoup_storage.durable.sqlite.database import Database
 from psoup_storage.durable.sqlite.quick_reader import QuickReader
-from psoup_storage.durable.sqlite.standby_mark import refuse_other_use
+from psoup_storage.durable.sqlite.standby_mark import promotion_of, refuse_other_use
 from psoup_storage.durable.tools.backup import PREFIX, Frozen, freeze
 from psoup_storage.durable.tools.setting_aside import losses
 from psoup_storage.formats.covers import StoredFile
@@ -103,6 +103,7 @@ class DurableStore:
                 refuse_other_use(self._directory.path, self._database.query, self.follows)
                 self.incarnation = self._database.meta("incarnation")
                 self.guarded = guarded(self._database)
+                self.promotions, self.writer = promotion_of(self._database.query)
                 self._last = next(self._database.query("SELECT ifnull(max(sequence), 0) FROM log"))[0]
                 self.room = DiskRoom(self._directory.path, lambda: self._directory.free_bytes(), reserve_bytes)
                 at, sidecars = self._directory.path, SidecarFolder(self._directory.path, self.check_room)

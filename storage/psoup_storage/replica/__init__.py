@@ -17,7 +17,7 @@
     report            the events that a copy can restore, and whether all of it is sound
     followed_copy     the segments that come after a place, one by one
     standby_directory the data directory of a standby
-    standby_store     the store of a standby, whose events come from a copy
+    standby_store     the store of a standby, whose events come from a copy until it is promoted
 
 A module imports only modules that are above it in this list. A copy has these objects:
 

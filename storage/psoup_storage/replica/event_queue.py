@@ -83,6 +83,10 @@ class EventQueue:
         self.dropped = 0
         """The times that the queue was over its limit."""
 
+    def begin_at(self, time: int) -> None:
+        """Let no event be committed before a time, in microseconds. The last event in the copy has this time."""
+        self._committed = max(self._committed, time)
+
     def put(self, after: int, events: Sequence[Event]) -> None:
         """Add the events of a commit. O(events)."""
         groups = _groups_of(after, events, self.moment())

@@ -10,6 +10,9 @@ Passed over by everyone are
     an object behind a fence    if its epoch is older than the fence
     events before a fence       if they are after the last event that the newer writer has
 
+A restored directory that takes over has an incarnation of its own. A standby that was promoted goes on with the
+incarnation of the older writer, because it has the same data. So the fence names the writer, too.
+
 The name `fences/<number>` is written before the fence of that number. So one list of names finds all fences. If a
 segment took the number first, the name has no fence, and is ignored. Fences are never deleted.
 """
@@ -32,13 +35,20 @@ COPY_FENCED = "COPY_FENCED"
 class Fence(NamedTuple):
     """A fence. `incarnation`: of the data directory that goes on. `reach`: the last event that it has.
 
-    `time`: when it was written, in microseconds.
+    `time`: when it was written, in microseconds. `writer`: the name of the directory as a writer of the copy: its
+    incarnation, or the name of a promotion.
     """
 
     number: int
     incarnation: str
     reach: int
     time: int
+    writer: str
+
+    @property
+    def promotes(self) -> bool:
+        """Whether a standby goes on with the incarnation of the older writer."""
+        return self.writer != self.incarnation
 
 
 class Fences:
@@ -70,9 +80,20 @@ class Fences:
         """Whether a directory has ever written this copy."""
         return incarnation in self._writers.values()
 
-    def check(self, incarnation: str, place: str) -> None:
-        """Raise FailedPrecondition, reason COPY_FENCED, if a directory wrote this copy until another took it over."""
-        if self.last is not None and incarnation != self.last.incarnation and self.knows(incarnation):
+    def at(self, number: int) -> Fence | None:
+        """The fence of a number; None if the object is not a fence. O(fences)."""
+        return next((fence for fence in self._all if fence.number == number), None)
+
+    def promotions(self, incarnation: str, number: int = 2**63) -> int:
+        """The promotions of standbys in an incarnation, up to the fence of a number. O(fences)."""
+        return sum(each.promotes and each.incarnation == incarnation for each in self._all if each.number <= number)
+
+    def check(self, incarnation: str, place: str, writer: str = "") -> None:
+        """Raise FailedPrecondition, reason COPY_FENCED, if a directory wrote this copy until another took it over.
+
+        `writer`: its name as a writer, if that is not its incarnation.
+        """
+        if self.last is not None and (writer or incarnation) != self.last.writer and self.knows(incarnation):
             raise fenced(place, self.last.number, self.last.time)
 
     def end_of(self, part: NumberedObject) -> int:
@@ -97,7 +118,8 @@ def read_fences(target: Target) -> Fences:
         part = unpack(number, content, target.place)
         if part.kind == FENCE:
             reach = counting_object(target, Fences(owner, fences), number - 1).facts["reach"]
-            fences.append(Fence(number, part.facts["incarnation"], reach, part.facts["time"]))
+            incarnation = part.facts["incarnation"]
+            fences.append(Fence(number, incarnation, reach, part.facts["time"], part.facts.get("writer", incarnation)))
     return Fences(owner, fences)
 
 

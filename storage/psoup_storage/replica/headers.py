@@ -54,6 +54,8 @@ def read_header(line: bytes, number: int) -> dict[str, Any]:
         case "fence":
             check.whole("epoch", number, number)
             check.whole("time", 0, _LAST_TIME)
+            if "writer" in facts:
+                check.text("writer", _INCARNATION)
         case kind:
             raise ValueError(f"its kind is {str(kind)[:20]!r}, which this version of PSoup does not know")
     return facts

@@ -20,8 +20,8 @@ Segments, of the kind `events`, also have
     after      the event before the first row, `first` and `last`: the first and the last row
     time       when the last event reached the disk, in microseconds
 
-Fences, of the kind `fence`, have `time`, when it was written, and the `incarnation` of the newer writer. They have no
-`base` and `reach`, and `previous` is "".
+Fences, of the kind `fence`, have `time`, when it was written, and the `incarnation` of the newer writer. The fence of a
+promotion also has `writer`, the name of the promotion. They have no `base` and `reach`, and `previous` is "".
 
 Manifests, of the kind `base`, also have
 

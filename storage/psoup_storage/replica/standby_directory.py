@@ -4,7 +4,8 @@
     a standby's            kept, unless the last process noted that single events are missing after it
     a writer's, or of another copy    refused
 
-It has nothing that the copy does not have.
+It has nothing that the copy does not have. A promotion is noted before its fence is written. So a process that ends
+meanwhile leaves a standby. The next process promotes it once it has reached the fence.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import apsw
 
 from psoup.errors import InvalidInput, Unavailable
 from psoup_storage.durable.directory import AUDIT, DATABASE, DataDirectory, Notes
 from psoup_storage.durable.sqlite.seals import register
-from psoup_storage.durable.sqlite.standby_mark import STANDBY, mark_standby
+from psoup_storage.durable.sqlite.standby_mark import STANDBY, mark_standby, promotion_of
 from psoup_storage.durable.tools.doctor import Progress
 from psoup_storage.formats.files import sync_directory
 from psoup_storage.replica.chain import owner_of
@@ -33,7 +35,10 @@ _NEW = "standby.new"
 """The folder in which a directory is made."""
 NOTE = "standby"
 """The name of the note with the `Place`."""
+PROMOTES = "promotes"
+"""The name of the note with the name of a promotion that may have a fence."""
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Place(NamedTuple):
@@ -84,9 +89,11 @@ def prepare_standby(target: Target, path: Path, progress: Progress = lambda *_: 
             )
         if incarnation != fences.writer(fences.epoch):
             _make_again(target, path, "another service took it over", progress)
-        elif gap := _gap(path):
-            _check_image(target, sequence, gap)
-            _make_again(target, path, gap, progress)
+        elif (place := read_place(Notes(path).read(NOTE))) is not None and place.gap:
+            if _has_image(target, sequence):
+                _make_again(target, path, place.gap, progress)
+            elif fences.epoch <= place.number:  # else the missing events may count no more
+                raise _no_image(target.place, place.gap)
 
 
 def first_place(target: Target, note: str, sequence: int) -> Place:
@@ -101,37 +108,56 @@ def first_place(target: Target, note: str, sequence: int) -> Place:
     return Place(int(base.facts["after"]), int(base.facts["time"]))
 
 
+def was_promoted(path: Path) -> bool:
+    """Whether a directory was a standby's and writes now. False for one that cannot be read, as its opening says.
+
+    Raises InvalidInput, reason DATA_DIR_IN_USE.
+    """
+    if not (path / DATABASE).is_file():
+        return False
+    with closing(DataDirectory(path)):
+        return bool(_looked(path, lambda connection: promotion_of(connection.execute)[0]))
+
+
 def _facts(path: Path) -> tuple[str, int] | None:
     """The incarnation and the last event of a standby's directory. None for any other, which its opening refuses."""
+
+    def read(connection: apsw.Connection) -> tuple[str, int] | None:
+        if connection.execute("SELECT value FROM meta WHERE name = ?", (STANDBY,)).get is None:
+            return None
+        incarnation = str(connection.execute("SELECT value FROM meta WHERE name = 'incarnation'").get)
+        return incarnation, int(connection.execute("SELECT ifnull(max(sequence), 0) FROM log").get)
+
+    return _looked(path, read)
+
+
+def _looked(path: Path, read: Callable[[apsw.Connection], T]) -> T | None:
+    """The result of a look into the database of a directory; None if it is damaged. Its opening says so then."""
     log = int((path / f"{DATABASE}-wal").exists())
     try:
         connection = apsw.Connection(str(path / DATABASE), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, log)  # the opening examines the log
             register(connection)
-            if connection.execute("SELECT value FROM meta WHERE name = ?", (STANDBY,)).get is None:
-                return None
-            incarnation = str(connection.execute("SELECT value FROM meta WHERE name = 'incarnation'").get)
-            return incarnation, int(connection.execute("SELECT ifnull(max(sequence), 0) FROM log").get)
+            return read(connection)
         finally:
             connection.close()
-    except apsw.Error:  # it is damaged, and its opening says so
+    except apsw.Error:
         return None
 
 
-def _gap(path: Path) -> str:
-    place = read_place(Notes(path).read(NOTE))
-    return "" if place is None else place.gap
-
-
-def _check_image(target: Target, sequence: int, gap: str) -> None:
+def _has_image(target: Target, sequence: int) -> bool:
+    """Whether the copy has a base image of a later event."""
     newest = next(base_images(target, last_object(target)), None)
-    if newest is None or newest.facts["sequence"] <= sequence:
-        raise Unavailable(
-            f"{target.place} has no base image yet from which the standby could go on ({gap}); the writer makes one"
-            " soon: start the standby again in a minute",
-            reason="COPY_GAP",
-        )
+    return newest is not None and newest.facts["sequence"] > sequence
+
+
+def _no_image(place: str, gap: str) -> Unavailable:
+    return Unavailable(
+        f"{place} has no base image yet from which the standby could go on ({gap}); the writer makes one"
+        " soon: start the standby again in a minute",
+        reason="COPY_GAP",
+    )
 
 
 def _make_again(target: Target, path: Path, why: str, progress: Progress) -> None:
@@ -141,6 +167,9 @@ def _make_again(target: Target, path: Path, why: str, progress: Progress) -> Non
     _make(target, fresh, progress)
     if (path / AUDIT).exists():  # it is about calls of this standby, so the copy does not have it
         (path / AUDIT).rename(fresh / AUDIT)
+    if promotes := Notes(path).read(PROMOTES):
+        with closing(Notes(fresh)) as notes:
+            notes.write(PROMOTES, promotes, sync=True)
     shutil.rmtree(path)
     fresh.rename(path)
 

@@ -19,8 +19,10 @@ _REQUESTS = 16
 """The most requests at a time."""
 
 
-def take_over(target: Target, incarnation: str) -> int:
+def take_over(target: Target, incarnation: str, writer: str = "") -> int:
     """Write a fence for the data directory that will have `incarnation`. Returns its number, the next free one.
+
+    `writer`: the name of the promotion of a standby.
 
     While the older writer takes numbers, each try is one request, so that the fence comes in between. Of two takeovers
     at once the later one counts. Raises InvalidInput if there is no copy, or nothing to restore in it, Internal for a
@@ -36,13 +38,14 @@ def take_over(target: Target, incarnation: str) -> int:
         while True:
             list(pool.map(partial(announce_fence, target), numbers))
             for number in numbers:
-                if _fenced(target, number, incarnation):
+                if _fenced(target, number, incarnation, writer):
                     return number
             numbers = range(number + 1, number + 1 + _BLOCK)
 
 
-def _fenced(target: Target, number: int, incarnation: str) -> bool:
+def _fenced(target: Target, number: int, incarnation: str, writer: str) -> bool:
     """Write the fence, if its number is free or has the same bytes: the reply of an earlier try was lost then."""
     facts = {"number": number, "kind": FENCE, "incarnation": incarnation, "epoch": number, "previous": ""}
+    facts |= {"writer": writer} if writer else {}
     content, name = pack(facts | {"time": time.time_ns() // 1_000}), object_name(number)
     return target.create(name, content) or target.read(name) == content

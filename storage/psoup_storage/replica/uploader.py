@@ -86,8 +86,12 @@ class Uploader:
         queue_bytes: int,
         base_s: float,
         remote: bool = False,
+        writer: str = "",
     ) -> None:
-        """`remote`: acknowledgements wait for the copy, so an error that ends the copy stops the service."""
+        """`remote`: acknowledgements wait for the copy, so an error that ends the copy stops the service.
+
+        `writer`: the name of the promotion after which the directory writes; "" if it was no standby.
+        """
         self.target = target
         self.queue = EventQueue(queue_bytes, now, at_once=remote)
         self._remote = remote
@@ -98,7 +102,7 @@ class Uploader:
         """The reason why nothing is copied any more; "" while it is."""
         self.trouble = ""
         """The reason why the last request failed; "" once one has succeeded."""
-        self._incarnation = incarnation
+        self._incarnation, self._writer = incarnation, writer
         self.last_event = last
         self._freeze, self._now = freeze, now
         self._notes, self._noted = notes, Notes()
@@ -199,7 +203,7 @@ class Uploader:
         There is a base image at once unless the copy has all events.
         """
         fences = ask(lambda: read_fences(self.target))
-        fences.check(self._incarnation, self.target.place)
+        fences.check(self._incarnation, self.target.place, self._writer)
         ask(lambda: claim(self.target, self._incarnation, "" if fences.last is None else fences.last.incarnation))
         number = ask(lambda: last_number(self.target))
         self._epoch = fences.epoch
@@ -216,7 +220,8 @@ class Uploader:
             self._number, self._previous = number, newest.digest
             self._base, self._reach = last.base, last.facts["reach"]
             self._due = not self._base or self._reach != last_stored or last.facts["format"] != FORMAT
-            self._due |= last.epoch < self._epoch
+            self._due |= last.epoch < self._epoch and not self._writer  # after a promotion the older image leads on
+            self.queue.begin_at(int(last.facts["time"]))
         self._next_base = time.monotonic() + self._base_s
         self._opened = True
         self._tell_reach()

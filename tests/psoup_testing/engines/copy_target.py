@@ -10,11 +10,13 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from psoup_storage import ReplicatedStore, Replication
-from psoup_storage.replica import event_queue, replicated_store, uploader
+from psoup_storage import ReplicatedStore, Replication, uploader_of
+from psoup_storage.replica import event_queue, replicated_store
+from psoup_storage.replica import uploader as uploader_module
 from psoup_storage.replica.chain import last_number, read_object
 from psoup_storage.replica.restore import Wanted, restore_copy
 from psoup_storage.replica.targets import DirectoryTarget, Target, unreachable
+from psoup_storage.replica.uploader import Uploader
 from psoup_testing.engines import format_fixture
 from psoup_testing.engines.format_fixture import END, START, Soup
 from psoup_testing.oracles.questions import again
@@ -85,7 +87,7 @@ def copied(
     with (
         patch.object(format_fixture, "DurableStore", opened),
         patch.multiple(event_queue, SEGMENT_S=0.001),
-        patch.multiple(uploader, FIRST_PAUSE_S=0.001, LOOK_S=0.005, MOST_PAUSE_S=0.002, CLOSE_S=30.0),
+        patch.multiple(uploader_module, FIRST_PAUSE_S=0.001, LOOK_S=0.005, MOST_PAUSE_S=0.002, CLOSE_S=30.0),
     ):
         soup = Soup(path, START)
         try:
@@ -129,6 +131,11 @@ def acknowledged(soup: Soup) -> bool:
     return passed
 
 
+def copy_at(place: str | Path) -> Replication:
+    """A copy that a standby follows. The clock of the standby is at `START`."""
+    return Replication(str(place), 2**20, 3_600, lambda: START)
+
+
 def store_of(soup: Soup) -> ReplicatedStore:
     """The store of an engine that is copied."""
     assert isinstance(soup.store, ReplicatedStore)
@@ -147,12 +154,19 @@ def wait_for_base_image(soup: Soup) -> None:
     raise TimeoutError(store_of(soup).uploader.trouble)
 
 
+def uploader_in(soup: Soup) -> Uploader:
+    """The uploader of an engine that is copied, which may have been a standby."""
+    uploader = uploader_of(soup.store)
+    assert uploader is not None
+    return uploader
+
+
 def wait_for_copy(soup: Soup) -> None:
     """Wait until a restore reaches the last event."""
-    store, looked = store_of(soup), Event()
+    copying, looked = uploader_in(soup), Event()
     for _ in range(3_000):
-        number = last_number(store.uploader.target)
-        if number and read_object(store.uploader.target, number).facts.get("reach", -1) == store.sequence:
+        number = last_number(copying.target)
+        if number and read_object(copying.target, number).facts.get("reach", -1) == soup.store.sequence:
             return
         looked.wait(0.01)
-    raise TimeoutError(store.uploader.trouble)
+    raise TimeoutError(copying.trouble)

@@ -19,7 +19,7 @@ from psoup_storage.replica.objects import EVENTS, object_name, pack
 from psoup_storage.replica.report import spans, verify
 from psoup_storage.replica.restore import restore_copy
 from psoup_storage.replica.targets import DirectoryTarget
-from psoup_testing.engines.copy_target import begin, copied, push, wait_for_copy
+from psoup_testing.engines.copy_target import begin, copied, copy_at, push, wait_for_copy
 
 MIB = 1024 * 1024
 
@@ -60,7 +60,7 @@ def refuse_in(copy: Path, tmp_path: Path, text: str) -> None:
     with pytest.raises(Internal, match=text):
         restore_copy(target, tmp_path / "restored")
     with pytest.raises(Internal, match=text):
-        StandbyStore(tmp_path / "standby", str(copy))
+        StandbyStore(tmp_path / "standby", copy_at(copy))
     assert not (tmp_path / "restored").exists() and not (tmp_path / "standby").exists()
     problems = verify(target).problems
     assert any(re.search(text, problem) for problem in problems), problems

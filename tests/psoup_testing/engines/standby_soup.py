@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from psoup_storage import StandbyStore
+from psoup_storage import StandbyStore, uploader_of
 from psoup_storage.replica import standby_store
+from psoup_storage.replica.fences import Fence
 from psoup_storage.replica.objects import object_name
+from psoup_storage.replica.standby_store import News
 from psoup_storage.replica.targets import DirectoryTarget
 from psoup_testing.engines import format_fixture
+from psoup_testing.engines.copy_target import copy_at
 from psoup_testing.engines.format_fixture import END, Soup
 
 
@@ -41,7 +44,7 @@ def standby(path: Path, target: DirectoryTarget) -> Iterator[Soup]:
 
     def opened(directory: Path) -> StandbyStore:
         with patch.object(standby_store, "open_target", lambda place: target):
-            return StandbyStore(directory, target.place)
+            return StandbyStore(directory, copy_at(target.place))
 
     with patch.object(format_fixture, "DurableStore", opened):
         soup = Soup(path, END)
@@ -62,10 +65,38 @@ def follow(soup: Soup) -> int:
     store, count = store_of(soup), 0
     while (news := store.next()) is not None:
         count += 1
-        for event in news.events:
-            soup.admission.replay(event)
-        if news.events:
-            store.append(news.events)
-            soup.admission.give_back(soup.engine.apply(news.events).freed_bytes)
+        _apply(soup, news)
+        assert news.fence is None
         store.applied(news.place)
     return count
+
+
+def to_fence(soup: Soup) -> Fence | None:
+    """Apply all visible objects up to the fence of the standby's promotion. None if that is not there."""
+    store = store_of(soup)
+    while (news := store.next()) is not None:
+        _apply(soup, news)
+        if news.fence is not None:
+            return news.fence
+        store.applied(news.place)
+    return None
+
+
+def take_up(soup: Soup) -> int:
+    """Follow up to the fence, and write from then on. Returns the number of the promotion."""
+    fence, store = to_fence(soup), store_of(soup)
+    assert fence is not None and fence.reach == store.sequence
+    store.promote(fence)
+    soup.admission.ids.begin(store.promotions)
+    uploader = uploader_of(store)
+    assert uploader is not None
+    uploader.start()
+    return store.promotions
+
+
+def _apply(soup: Soup, news: News) -> None:
+    for event in news.events:
+        soup.admission.replay(event)
+    if news.events:
+        store_of(soup).append(news.events)
+        soup.admission.give_back(soup.engine.apply(news.events).freed_bytes)

@@ -57,13 +57,14 @@ def standby_pair(folder: Path) -> Iterator[Pair]:
             patch.object(standby_store, "open_target", lambda place: target),
         ):
             opened.enter_context(patched)
-        store = ReplicatedStore(folder / "data", Replication(str(folder / "copy"), 2**20, 3_600, wall_time))
+        replication = Replication(str(folder / "copy"), 2**20, 3_600, wall_time)
+        store = ReplicatedStore(folder / "data", replication)
         writer = opened.enter_context(serving(store=store))
         with Client(writer.address) as client:
             client.create_stream("CREATE STREAM s (x BIGINT)")
             client.register("SELECT x FROM s WHERE x > 1", key="many")
             client.push("s", {"x": [1, 2, 3]})
         writer.wait_until(lambda: last_reach(folder / "copy") == store.sequence)
-        followed = StandbyStore(folder / "standby", str(folder / "copy"))
+        followed = StandbyStore(folder / "standby", replication)
         reader = opened.enter_context(serving(clock=StandbyClock(followed), store=followed))
         yield Pair(writer, reader, away)

@@ -39,6 +39,7 @@ from psoup_client import (
     MemoryBill,
     PlanNode,
     Position,
+    Promotion,
     PSoupError,
     PushResult,
     Queries,
@@ -332,6 +333,8 @@ def jobs(client: Client, stream: str, query: Query) -> tuple[AttachResult, Backu
     attached: AttachResult = client.attach(site, "written")
     chunks, rows = client.cover(client.begin_cover([query.id]), "written")
     backup: BackupResult = client.backup(Path("monday"), progress=lambda file, done, total: None)
+    promotion: Promotion = client.promote(progress=lambda applied, last: None)
+    assert promotion.number and promotion.time and not promotion.lost
     return attached, backup, chunks + rows
 
 

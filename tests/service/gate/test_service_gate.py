@@ -227,7 +227,8 @@ class Asking:
 @pytest.mark.seeded("a first token is issued to another machine")
 def test_other_machines_cannot_make_the_first_token() -> None:
     async def script(wire: Wire) -> None:
-        servicer = AdminServicer(wire.service._backend, wire.service.gate)
+        service = wire.service
+        servicer = AdminServicer(service._backend, service.gate, service.regular.promotion.steps)
         for first in (True, False):
             request = admin.IssueTokenRequest(name="x", roles=[OPERATOR], first=first)
             with pytest.raises(PermissionDenied, match="on the service's machine alone"):

@@ -309,3 +309,27 @@ def test_the_clocks_of_this_machine() -> None:
     assert 1_700_000_000 * SECOND < wall_time() < 4_102_444_800 * SECOND
     assert 0 < boot_time() <= boot_time()
     assert abs(guarded(None).now() - wall_time()) < STEP
+
+
+@pytest.mark.parametrize("idle", [0, 30, 86_400])
+def test_the_clock_of_a_promoted_standby_is_that_of_its_machine(machine: Machine, idle: int) -> None:
+    """The standby's clock stood still at the last event, `idle` seconds ago."""
+    standby, last = VirtualClock(machine.true - idle * SECOND), machine.true - idle * SECOND
+    clock = guarded(standby)
+    assert clock.now() == last
+    clock.take_up(lambda: machine.true + machine.off, lambda: machine.true - START, last)
+    machine.clock = clock
+    assert machine.error == 0 and clock.state().pending is None
+    machine.pass_seconds(120)
+    assert machine.error == 0
+    machine.set_forward(7_200)
+    machine.pass_seconds(30)
+    assert machine.error == 0, "it guards against steps, too"
+
+
+def test_a_promoted_standby_before_its_last_event_says_so(machine: Machine, caplog: pytest.LogCaptureFixture) -> None:
+    last = machine.true + 300 * SECOND
+    clock = guarded(VirtualClock(last))
+    clock.take_up(lambda: machine.true, lambda: machine.true - START, last)
+    assert clock.now() == machine.true and clock.state().last == last
+    assert messages(caplog)[0].startswith("the clock is before the last event")

@@ -64,7 +64,7 @@ FILES = (
 METHODS = [
     method for module in FILES for service in module.DESCRIPTOR.services_by_name.values() for method in service.methods
 ]
-ONE_CODE = ("GetServerInfo", "Backup")
+ONE_CODE = ("GetServerInfo", "Backup", "Promote")
 """What cannot fail, and what a service in memory cannot do."""
 CLIENTS_OWN = 'Failed "execute_batch"'
 """What the asyncio client reports, as INTERNAL, when the server ends a stream that it is writing to."""

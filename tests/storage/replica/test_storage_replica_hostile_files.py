@@ -22,7 +22,7 @@ from psoup_storage.replica.chain import read_object
 from psoup_storage.replica.objects import BASE, object_name
 from psoup_storage.replica.restore import restore_copy
 from psoup_storage.replica.targets import DirectoryTarget
-from psoup_testing.engines.copy_target import begin, copied, push, restored_values, store_of
+from psoup_testing.engines.copy_target import begin, copied, copy_at, push, restored_values, store_of
 from psoup_testing.engines.hostile_copy import MIB, last_of, make_copy, refuse, refuse_in, rewrite
 
 
@@ -99,7 +99,7 @@ def test_a_copy_for_which_the_disk_has_no_room_is_refused_before_it_is_read(copy
     with pytest.raises(ResourceExhausted, match=f"the base image needs {2**60:,} bytes, and [0-9,]+ are free"):
         restore_copy(str(copy), tmp_path / "restored")
     with pytest.raises(ResourceExhausted, match="the base image needs"):
-        StandbyStore(tmp_path / "standby", str(copy))
+        StandbyStore(tmp_path / "standby", copy_at(copy))
     shown = CliRunner().invoke(app, ["restore", str(copy), str(tmp_path / "restored")])
     assert shown.exit_code == 2 and "the base image needs" in shown.output
     assert not (tmp_path / "restored").exists() and not (tmp_path / "standby").exists()
@@ -124,7 +124,10 @@ def test_another_database_is_refused(copy: Path, tmp_path: Path, change: str, wh
     with_database(copy, path.read_bytes() if change else os.urandom(9_000), number, sequence=2)
     rewrite(copy, number, sequence=2)
     text = f"{object_name(number)} is damaged: its file psoup.db cannot be used: .*{why}"
-    for reader in (lambda: restore_copy(str(copy), tmp_path / "x"), lambda: StandbyStore(tmp_path / "y", str(copy))):
+    for reader in (
+        lambda: restore_copy(str(copy), tmp_path / "x"),
+        lambda: StandbyStore(tmp_path / "y", copy_at(copy)),
+    ):
         with pytest.raises(Internal, match=text):
             reader()
     assert not (tmp_path / "x").exists() and not (tmp_path / "y").exists()

@@ -22,7 +22,16 @@ from psoup_storage.replica import event_queue, targets, uploader
 from psoup_storage.replica.report import verify
 from psoup_storage.replica.restore import restore_copy
 from psoup_storage.replica.targets import Target, open_target
-from psoup_testing.engines.copy_target import acknowledged, begin, copied, push, restored_values, store_of, values_in
+from psoup_testing.engines.copy_target import (
+    acknowledged,
+    begin,
+    copied,
+    copy_at,
+    push,
+    restored_values,
+    store_of,
+    values_in,
+)
 from psoup_testing.engines.standby_soup import follow, standby
 from psoup_testing.oracles.questions import again
 from psoup_testing.services.object_storage import CUT, LOST, PLAIN, TORN, UNSURE, StorageProxy, object_storage
@@ -160,7 +169,7 @@ def test_credentials_that_have_ended_before_are_named(storage: StorageProxy, tar
     for reader in (
         lambda: restore_copy(target, tmp_path / "again"),
         lambda: verify(target),
-        lambda: StandbyStore(tmp_path / "standby", target.place),
+        lambda: StandbyStore(tmp_path / "standby", copy_at(target.place)),
     ):
         with pytest.raises(Unavailable, match=DENIED):
             reader()
@@ -183,7 +192,7 @@ def test_a_standby_follows_through_faults(storage: StorageProxy, tmp_path: Path)
     ):
         writer.create_stream("CREATE STREAM s (x BIGINT)")
         query = writer.register("SELECT x FROM s BEGIN (START)")
-        followed = StandbyStore(tmp_path / "standby", replication.place)
+        followed = StandbyStore(tmp_path / "standby", replication)
         with (
             serving(clock=StandbyClock(followed), store=followed) as following,
             Client(following.address, timeout=300) as reader,

@@ -22,7 +22,7 @@ from psoup_storage.replica.segments import decode_rows, encode_rows
 from psoup_storage.replica.standby_directory import NOTE, prepare_standby
 from psoup_storage.replica.targets import DirectoryTarget, Target
 from psoup_testing.engines.attachments import attach, write
-from psoup_testing.engines.copy_target import copied, wait_for_copy
+from psoup_testing.engines.copy_target import copied, copy_at, wait_for_copy
 from psoup_testing.engines.format_fixture import START, Soup
 from psoup_testing.engines.standby_soup import VisibleTarget, follow, standby, store_of
 
@@ -189,22 +189,22 @@ def test_directories_that_are_not_of_this_standby_are_refused(copy: Soup, tmp_pa
     place = str(tmp_path / "copy")
     DurableStore(tmp_path / "writer").close()
     with pytest.raises(InvalidInput, match="is the data directory of a service that writes"):
-        StandbyStore(tmp_path / "writer", place)
-    StandbyStore(tmp_path / "standby", place).close()
+        StandbyStore(tmp_path / "writer", copy_at(place))
+    StandbyStore(tmp_path / "standby", copy_at(place)).close()
     with pytest.raises(InvalidInput, match=r"standby of .*; serve it with --standby .* psoup restore .* DIR"):
         DurableStore(tmp_path / "standby")
     with copied(tmp_path / "data 2", DirectoryTarget(tmp_path / "copy 2")) as other:
         other.execute(CREATE)
         wait_for_copy(other)
         with pytest.raises(InvalidInput, match="standby of another service"):
-            StandbyStore(tmp_path / "standby", str(tmp_path / "copy 2"))
+            StandbyStore(tmp_path / "standby", copy_at(str(tmp_path / "copy 2")))
     with pytest.raises(InvalidInput, match="has no copy of a service"):
-        StandbyStore(tmp_path / "third", str(tmp_path / "nowhere"))
+        StandbyStore(tmp_path / "third", copy_at(str(tmp_path / "nowhere")))
     assert not (tmp_path / "third").exists()
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "letter").write_text("dear")
     with pytest.raises(InvalidInput, match="is not empty"):
-        StandbyStore(tmp_path / "files", place)
+        StandbyStore(tmp_path / "files", copy_at(place))
     assert (tmp_path / "files" / "letter").read_text() == "dear"
 
 
@@ -213,7 +213,7 @@ def test_a_directory_that_is_in_use_is_not_made_anew(copy: Soup, tmp_path: Path)
     with standby(tmp_path / "standby", place) as soup:
         store_of(soup).note(NOTE, store_of(soup).place._replace(gap="events are missing").text(), sync=True)
         with pytest.raises(InvalidInput, match="is in use by another service"):
-            StandbyStore(tmp_path / "standby", place.place)
+            StandbyStore(tmp_path / "standby", copy_at(place.place))
         assert shown(soup) == shown(copy)
 
 
@@ -222,7 +222,7 @@ def test_a_standby_that_was_killed_while_it_was_made_begins_again(
     copy: Soup, tmp_path: Path, moved: tuple[str, ...]
 ) -> None:
     place = DirectoryTarget(tmp_path / "copy")
-    StandbyStore(tmp_path / "whole", place.place).close()
+    StandbyStore(tmp_path / "whole", copy_at(place.place)).close()
     (tmp_path / "standby").mkdir()
     (tmp_path / "whole").rename(tmp_path / "standby" / "standby.new")
     for name in moved:
@@ -234,7 +234,7 @@ def test_a_standby_that_was_killed_while_it_was_made_begins_again(
 
 
 def test_a_restore_of_a_standbys_directory_may_write(copy: Soup, tmp_path: Path) -> None:
-    StandbyStore(tmp_path / "standby", str(tmp_path / "copy")).close()
+    StandbyStore(tmp_path / "standby", copy_at(str(tmp_path / "copy"))).close()
     restore(tmp_path / "standby", tmp_path / "writer")
     store = DurableStore(tmp_path / "writer")
     assert store.incarnation != copy.store.incarnation and store.sequence == 3

@@ -1,4 +1,4 @@
-"""Commands about a service: `psoup serve`, `demo`, `status`, `open`, `clock` and `config`.
+"""Commands about a service: `psoup serve`, `demo`, `status`, `open`, `clock`, `promote` and `config`.
 
     config ──> serve ──> status, open, clock
                demo: serve, a stream, queries and rows
@@ -12,6 +12,7 @@ Files, in reading order:
     status    the state of a service
     open      the page of a service, in a browser
     clock     the time of the service
+    promote   a standby becomes the service that writes
     config    settings, and the source of each
 
 Never here: an action on rows or queries, the demo excepted.

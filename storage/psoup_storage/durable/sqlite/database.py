@@ -28,7 +28,7 @@ from psoup_storage.durable.directory import DataDirectory, in_use, used
 from psoup_storage.durable.sqlite.checkpointer import VFS, Mover
 from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, is_readable, schema_of, unknown_format
 from psoup_storage.durable.sqlite.seals import broken_seals, is_sealed, register
-from psoup_storage.durable.sqlite.standby_mark import STANDBY
+from psoup_storage.durable.sqlite.standby_mark import PROMOTION, STANDBY
 from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema, emptied, orphans
 from psoup_storage.durable.sqlite.upgrade import upgrade
 from psoup_storage.durable.sqlite.vacuum import shrink
@@ -299,7 +299,7 @@ class Database:
         if connection.execute("SELECT 1 FROM meta WHERE name = ?", (MARK,)).get is not None:
             with self.transaction():
                 connection.execute(ADOPT, (MARK, new_incarnation()))
-                connection.execute("DELETE FROM meta WHERE name IN (?, ?)", (MARK, STANDBY))
+                connection.execute("DELETE FROM meta WHERE name IN (?, ?, ?)", (MARK, STANDBY, PROMOTION))
         shrink(connection, self._synced)
         self._synced.reset()
 
