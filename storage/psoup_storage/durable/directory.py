@@ -10,6 +10,7 @@
       folds/               folds of stored chunks, ready to be read again; see `sidecars`
       audit.jsonl          changes and refusals, with their callers, once there are access tokens; the service writes it
       cache/               compiled kernels, where there is no other place for them
+      diverged/            rows and events that a copy lacks, of the time before the directory became a standby's
       note-evaluating      {"stream": 3, …}: a small text that one process leaves for the next (`Notes`)
       note-folding         {"query": 7, …}: the fold under way; another thread writes this note
 
@@ -26,6 +27,7 @@ import logging
 import os
 import pwd
 import stat
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -99,6 +101,8 @@ CHUNKS = file_names.CHUNKS
 INCOMING = "incoming"
 CACHE = "cache"
 """The folder of compiled kernels, if neither the installation nor HOME can have them."""
+DIVERGED = "diverged"
+"""The folder of what a copy lacks; `psoup_storage.replica.tail_files` writes it."""
 LOOK_AT_A_COPY = "look at a copy: psoup backup makes one while it runs"
 _OF_OTHERS = {INCOMING, "lost+found"}
 """Names of a data directory that may belong to other users, because jobs write under their own users."""
@@ -114,12 +118,13 @@ class DataDirectory:
     errors advise accordingly.
     """
 
-    def __init__(self, path: Path | str, *, to_look: bool = False) -> None:
+    def __init__(self, path: Path | str, *, to_look: bool = False, beside: Collection[str] = ()) -> None:
+        """`beside`: names that it may have without a database."""
         self.path = Path(path)
         self._to_look = to_look
         self._lock = -1
         try:
-            self._refuse_foreign()
+            self._refuse_foreign(beside)
             _make_private(self.path)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             self._lock = os.open(self.path / LOCK, flags, 0o600)
@@ -178,10 +183,10 @@ class DataDirectory:
             os.close(self._lock)
             self._lock = -1
 
-    def _refuse_foreign(self) -> None:
+    def _refuse_foreign(self, beside: Collection[str]) -> None:
         """Raise InvalidInput for a directory of other files, before `_make_private` changes its mode."""
         names = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set()
-        foreign = sorted(names - _NEW)
+        foreign = sorted(names - _NEW - {*beside})
         if foreign and DATABASE not in names:
             raise InvalidInput(
                 f"the directory {self.path} has other files, for instance {foreign[0]!r}; choose an empty one, or"

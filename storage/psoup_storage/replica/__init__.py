@@ -16,8 +16,14 @@
     restore           a data directory from a copy, as of any event
     report            the events that a copy can restore, and whether all of it is sound
     followed_copy     the segments that come after a place, one by one
+    standby_swap      the change of a data directory into another one in its place
     standby_directory the data directory of a standby
     standby_store     the store of a standby, whose events come from a copy until it is promoted
+    old_directory     a data directory that no service uses, read without a change
+    tail_words        events in words
+    tail              the events and rows that a directory has, and the copy that was taken over lacks
+    tail_files        these as files
+    rejoin            a directory whose copy was taken over becomes a standby
 
 A module imports only modules that are above it in this list. A copy has these objects:
 

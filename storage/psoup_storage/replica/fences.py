@@ -19,7 +19,7 @@ segment took the number first, the name has no fence, and is ignored. Fences are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from psoup.errors import FailedPrecondition
@@ -58,6 +58,9 @@ class Fences:
         self._all = fences
         self._writers = {0: owner} | {fence.number: fence.incarnation for fence in fences}
 
+    def __iter__(self) -> Iterator[Fence]:
+        return iter(self._all)
+
     @property
     def last(self) -> Fence | None:
         """The last fence; None without one."""
@@ -87,6 +90,16 @@ class Fences:
     def promotions(self, incarnation: str, number: int = 2**63) -> int:
         """The promotions of standbys in an incarnation, up to the fence of a number. O(fences)."""
         return sum(each.promotes and each.incarnation == incarnation for each in self._all if each.number <= number)
+
+    def against(self, writer: str) -> Fence | None:
+        """The fence that stopped a writer, with the last event of it that counts as `reach`; None without one.
+
+        `writer`: its incarnation, or the name of its promotion.
+        """
+        names = [(0, self._writers[0]), *((fence.number, fence.writer) for fence in self._all)]
+        last = max((epoch for epoch, name in names if name == writer), default=None)
+        later = [fence for fence in self._all if last is not None and fence.number > last]
+        return later[0]._replace(reach=min(fence.reach for fence in later)) if later else None
 
     def check(self, incarnation: str, place: str, writer: str = "") -> None:
         """Raise FailedPrecondition, reason COPY_FENCED, if a directory wrote this copy until another took it over.
@@ -143,7 +156,8 @@ def fenced(place: str, number: int, time: int) -> FailedPrecondition:
     """The error for a service whose copy another one has taken over. `time`: of the fence, in microseconds."""
     return FailedPrecondition(
         f"another service took over the copy at {place} at {time_text(time)} ({object_name(number)}); this one stops."
-        " Send clients to the other service. Keep this data directory: it may have events that the other one lacks",
+        " Send clients to the other service. This data directory may have events that the other one lacks:"
+        f" psoup replica rejoin {place} DIR keeps them in files, and makes the directory a standby",
         reason=COPY_FENCED,
     )
 

@@ -87,11 +87,14 @@ def restore_copy(
     *,
     takes_over: bool = False,
     finish: Finish | None = None,
+    before: int = _ANY,
+    chunks: bool = True,
 ) -> RestoredCopy:
     """Make a data directory of a copy. O(bytes of the image and of the segments after it), in bounded memory.
 
     `takes_over`: write a fence first, then restore all that the copy has. The directory may go on with the copy then,
-    and the service that wrote it stops; see `fences`. `wanted` is ignored.
+    and the service that wrote it stops; see `fences`. `wanted` is ignored. `before`: as if the copy ended before the
+    object of this number. `chunks`: whether to fetch the files of chunks, too; without them it cannot be served.
 
     Raises InvalidInput if the directory is not empty, or if there is no copy with the wanted event. Raises Internal,
     reason COPY_DAMAGED, for a damaged copy, Unavailable, and ResourceExhausted for a disk without room. The directory
@@ -101,7 +104,7 @@ def restore_copy(
     wanted = wanted or Wanted()
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise InvalidInput(f"{directory} is not empty; restore into a directory that is not there yet")
-    last, heir = last_object(target), ""
+    last, heir = last_object(target, before), ""
     base = base_of(target, last, wanted)
     if takes_over:
         heir = new_incarnation()
@@ -113,7 +116,7 @@ def restore_copy(
     try:
         (directory / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
         directory.chmod(0o700)
-        _receive(target, base, directory, progress)
+        _receive(target, base, directory, progress, chunks)
         restored = _Application(directory, target, base, wanted, read_fences(target)).apply(last.number)
         if wanted.sequence != _ANY and restored.sequence < wanted.sequence:
             why = restored.missing or f"its last event is {restored.sequence:,}"
@@ -137,11 +140,14 @@ def is_copy(place: str) -> bool:
     return "://" in place or (Path(place) / OWNER).exists()
 
 
-def last_object(target: Target) -> NumberedObject:
-    """The last object that is not passed over. Raises InvalidInput without a copy, Internal for a damaged one."""
+def last_object(target: Target, before: int = _ANY) -> NumberedObject:
+    """The last object, with a number below `before`, that is not passed over.
+
+    Raises InvalidInput without a copy, Internal for a damaged one.
+    """
     if owner_of(target) is None or not (number := last_number(target)):
         raise InvalidInput(f"{target.place} has no copy of a service (psoup serve --replicate makes one)")
-    return counting_object(target, read_fences(target), number)
+    return counting_object(target, read_fences(target), min(number, before - 1))
 
 
 def base_images(target: Target, last: NumberedObject) -> Iterator[NumberedObject]:
@@ -183,8 +189,8 @@ def image_files(base: NumberedObject, place: str) -> list[ImageFile]:
     return files
 
 
-def _receive(target: Target, base: NumberedObject, directory: Path, progress: Progress) -> None:
-    files = image_files(base, target.place)
+def _receive(target: Target, base: NumberedObject, directory: Path, progress: Progress, chunks: bool) -> None:
+    files = [file for file in image_files(base, target.place) if chunks or file.name == DATABASE]
     if not is_readable(str(base.facts["format"])):
         raise unknown_format(Path(target.place), str(base.facts["format"]))
     done, total, free = 0, sum(file.content for file in files), shutil.disk_usage(directory).free

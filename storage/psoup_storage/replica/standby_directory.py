@@ -2,37 +2,34 @@
 
     not there              restored, with the incarnation of the writer
     a standby's            kept, unless the last process noted that single events are missing after it
-    a writer's, or of another copy    refused
+    a writer's, or of another copy    refused; `rejoin` takes one whose copy was taken over
 
-It has nothing that the copy does not have. A promotion is noted before its fence is written. So a process that ends
-meanwhile leaves a standby. The next process promotes it once it has reached the fence.
+Its data has nothing that the copy does not have. A promotion is noted before its fence is written. So a process that
+ends meanwhile leaves a standby. The next process promotes it once it has reached the fence.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import shutil
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import apsw
 
 from psoup.errors import InvalidInput, Unavailable
-from psoup_storage.durable.directory import AUDIT, DATABASE, DataDirectory, Notes
+from psoup_storage.durable.directory import DATABASE, DataDirectory, Notes
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.sqlite.standby_mark import STANDBY, mark_standby, promotion_of
 from psoup_storage.durable.tools.doctor import Progress
-from psoup_storage.formats.files import sync_directory
 from psoup_storage.replica.chain import owner_of
 from psoup_storage.replica.fences import read_fences
 from psoup_storage.replica.restore import RestoredCopy, Wanted, base_images, base_of, last_object, restore_copy
+from psoup_storage.replica.standby_swap import NEW, change, is_cut_off, locked, tidy
 from psoup_storage.replica.targets import Target
 
-_NEW = "standby.new"
-"""The folder in which a directory is made."""
 NOTE = "standby"
 """The name of the note with the `Place`."""
 PROMOTES = "promotes"
@@ -71,14 +68,18 @@ def prepare_standby(target: Target, path: Path, progress: Progress = lambda *_: 
     Raises InvalidInput for a standby of another copy, and as `restore_copy`. Raises Unavailable, reason COPY_GAP, if
     the copy has no base image yet from which the standby could begin again.
     """
+    if is_cut_off(path):
+        with closing(locked(path)):
+            _make_again(target, path, "its last change was cut off", progress)
+        return
     if not (path / DATABASE).is_file():
         _make_first(target, path, progress)
         return
     with closing(DataDirectory(path)):  # no other process may have it open
-        shutil.rmtree(path / _NEW, ignore_errors=True)
         facts = _facts(path)
         if facts is None:
             return
+        tidy(path)
         incarnation, sequence = facts
         fences = read_fences(target)
         if not fences.knows(incarnation):
@@ -162,45 +163,37 @@ def _no_image(place: str, gap: str) -> Unavailable:
 
 def _make_again(target: Target, path: Path, why: str, progress: Progress) -> None:
     _log.warning("the standby begins again with a newer base image", extra={"why": why})
-    fresh = path.with_name(f"{path.name}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    _make(target, fresh, progress)
-    if (path / AUDIT).exists():  # it is about calls of this standby, so the copy does not have it
-        (path / AUDIT).rename(fresh / AUDIT)
-    if promotes := Notes(path).read(PROMOTES):
-        with closing(Notes(fresh)) as notes:
-            notes.write(PROMOTES, promotes, sync=True)
-    shutil.rmtree(path)
-    fresh.rename(path)
+    promotes = Notes(path).read(PROMOTES)
+    if not promotes and (path / NEW).is_dir():  # a change that was cut off may have moved it
+        promotes = Notes(path / NEW).read(PROMOTES)
+
+    def make(new: Path) -> None:
+        make_standby(target, new, progress)
+        if promotes:
+            with closing(Notes(new)) as notes:
+                notes.write(PROMOTES, promotes, sync=True)
+
+    change(path, make)
 
 
 def _make_first(target: Target, path: Path, progress: Progress) -> None:
-    """Make a directory that is not there yet. Its database comes last: one without it is of a process that was killed.
-
-    Then the next start begins again.
-    """
-    fresh, existed = path / _NEW, path.is_dir()
-    if fresh.is_dir():
-        for entry in path.iterdir():
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    elif path.exists() and (not existed or any(path.iterdir())):
+    """Make a directory that is not there yet."""
+    existed = path.is_dir()
+    if path.exists() and (not existed or any(path.iterdir())):
         raise InvalidInput(f"{path} is not empty; name a directory that is not there yet as --data-dir")
-    fresh.mkdir(mode=0o700, parents=True)
-    try:
-        _make(target, fresh, progress)
-    except BaseException:
-        shutil.rmtree(fresh)
-        if not existed:
-            path.rmdir()
-        raise
-    for entry in sorted(fresh.iterdir(), key=lambda entry: entry.name == DATABASE):
-        entry.rename(path / entry.name)
-    fresh.rmdir()
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.chmod(0o700)
-    sync_directory(path)
+    try:
+        change(path, lambda new: make_standby(target, new, progress))
+    except BaseException:
+        if not existed:
+            with suppress(OSError):  # the next start goes on
+                path.rmdir()
+        raise
 
 
-def _make(target: Target, path: Path, progress: Progress) -> None:
+def make_standby(target: Target, path: Path, progress: Progress = lambda *_: None) -> None:
+    """Make the directory of a standby from the newest base image. Raises as `prepare_standby`."""
     fences = read_fences(target)  # a restore that begins later has all that counts before them
 
     def finish(directory: Path, restored: RestoredCopy) -> None:

@@ -1,5 +1,7 @@
-"""Two writers of one copy, over random histories with storage that fails: the newer one has all that the older one
-acknowledged in the mode `remote`.
+"""Two writers of one copy, over random histories with storage that fails.
+
+In the mode `remote` the newer one has all that the older one acknowledged. In the mode `local` it has that, or a rejoin
+of the older one's directory keeps it.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from threading import Lock
 
 import pytest
 
+from psoup_storage.replica.rejoin import rejoin
 from psoup_storage.replica.report import verify
 from psoup_storage.replica.restore import restore_copy
 from psoup_storage.replica.targets import DirectoryTarget
@@ -24,10 +27,17 @@ from psoup_testing.engines.copy_target import (
     push,
     restored_values,
     store_of,
+    wait_for_copy,
 )
+from psoup_testing.engines.diverged_rows import copied_values, kept_values
+from psoup_testing.engines.standby_soup import follow, standby
+from psoup_testing.oracles.questions import again
 from psoup_testing.suite.budget import Budget
 
 HISTORIES = Budget("two writers", 6)
+LOCAL = Budget("two writers, local", 6)
+MOST = 3_000
+"""The most rows of a history."""
 
 
 class Whims:
@@ -75,3 +85,43 @@ def tell(path: Path, random: Random) -> None:
     again = restored_values(whole, path / "late")
     assert again[: len(taken)] == taken and again[-1] == 10_000
     assert verify(whole).problems == []
+
+
+@pytest.mark.long
+def test_what_the_newer_writer_lacks_is_kept(tmp_path: Path) -> None:
+    for seed in LOCAL.rounds():
+        tell_local(tmp_path / str(seed), Random(seed))
+        LOCAL.count()
+
+
+def tell_local(path: Path, random: Random) -> None:
+    """The same without a wait for the copy. Each row that was pushed is in the copy or kept, and in one of them."""
+    target = FailingTarget(path / "copy")
+    whole, whims = DirectoryTarget(target.place), Whims(random)
+    start, value, more = random.randrange(300), 0, random.randint(1, 200)
+    with ThreadPoolExecutor(1) as pool, copied(path / "data", target) as soup:
+        begin(soup)
+        wait_for_copy(soup)
+        target.fails, taking = whims, None
+        while taking is None or not (taking.done() or value >= MOST):
+            if value >= start and taking is None:
+                taking = pool.submit(restore_copy, whole, path / "heir", takes_over=True)
+            first, value = value, value + random.randint(1, 3)
+            push(soup, *range(first, value))
+            if random.random() < 0.05:
+                soup.maintain()
+        assert taking.result(300).missing == ""
+        push(soup, *range(value, value + more))
+    value += more
+    target.fails = lambda operation, name: ""
+    result = rejoin(whole, path / "data")
+    rows = kept_values(path / "data", "s")
+    assert result.diverged is not None and len(rows) >= more
+    copy = sorted(value for _, value in copied_values(whole, path / "early", "s").elements())
+    assert sorted([*copy, *rows]) == list(range(value))
+    with copied(path / "heir", target) as heir:
+        push(heir, 10_000)
+        wait_for_copy(heir)
+    with standby(path / "data", whole) as soup:
+        follow(soup)
+        assert again(soup.invoke, 1).to_table()["x"].to_pylist() == [*copy, 10_000]

@@ -8,6 +8,7 @@ Files, in reading order:
 
     doctor    a check of everything in a data directory
     backup    a copy of everything that a service holds, and the way back
+    rejoin    a directory whose copy another service took over becomes a standby
     replica   the events that a copy of --replicate can restore, and a check of it
 
 Invariant: `doctor` changes nothing in the directory.

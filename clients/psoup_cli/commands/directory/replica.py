@@ -1,4 +1,4 @@
-"""psoup replica list, psoup replica verify: what a copy of a service can restore, and whether it is sound."""
+"""psoup replica list, verify and rejoin: the copy of a service, and a directory that becomes a standby of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from psoup_cli.commands.directory.doctor import NOT_EXAMINED
+from psoup_cli.commands.directory.rejoin import rejoin
 from psoup_cli.common import AsJson, message
 from psoup_cli.output import byte_bar, iso, print_json, print_list
 from psoup_client.phrases import counted
@@ -26,8 +27,10 @@ def replica() -> None:
     Examples:
       psoup replica list s3://bucket/psoup
       psoup replica verify s3://bucket/psoup
+      psoup replica rejoin s3://bucket/psoup psoup-data
 
-    Look at the copy of a service (psoup serve --replicate). psoup restore makes a data directory of it.
+    Look at the copy of a service (psoup serve --replicate). psoup restore makes a data directory of it. rejoin makes
+    the directory of a service whose copy was taken over a standby.
     """
 
 
@@ -90,3 +93,6 @@ def verify(source: Source, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
     size = f"{counted(result.objects, 'object')}, {counted(result.files, 'file')}, {counted(result.bytes, 'byte')}"
     message(f"{source} is sound: {size}.")
+
+
+app.command("rejoin")(rejoin)

@@ -62,7 +62,8 @@ def refuse_other_use(path: Path, query: Query, follows: bool) -> None:
     if follows and not copy:
         raise InvalidInput(
             f"{path} is the data directory of a service that writes; a standby needs a directory of its own: name one"
-            " that is not there yet as --data-dir",
+            " that is not there yet as --data-dir. If another service took over its copy, psoup replica rejoin makes it"
+            " a standby's",
             reason="DATA_DIR",
             data_dir=str(path),
         )

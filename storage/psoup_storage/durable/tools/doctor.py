@@ -33,7 +33,7 @@ from psoup_storage.durable.chunks.covers import FOLDER as COVERS
 from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow, columns_of, files_of
 from psoup_storage.durable.chunks.sidecars import FOLDER as FOLDS
 from psoup_storage.durable.chunks.sidecars import useless as useless_sidecars
-from psoup_storage.durable.directory import AUDIT, CACHE, DATABASE, INCOMING, LOCK, DataDirectory
+from psoup_storage.durable.directory import AUDIT, CACHE, DATABASE, DIVERGED, INCOMING, LOCK, DataDirectory
 from psoup_storage.durable.directory import PREFIX as NOTE
 from psoup_storage.durable.log import log
 from psoup_storage.durable.log.codec import Decoder
@@ -58,7 +58,7 @@ from psoup_storage.durable.tools.table_entries import wrong_entries
 from psoup_storage.formats.chunk_file import changed, decode_chunk
 from psoup_storage.formats.matches import SUFFIX
 
-_KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, AUDIT, FOLDER, INCOMING, COVERS, FOLDS, CACHE, "lost+found"}
+_KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, AUDIT, FOLDER, INCOMING, COVERS, FOLDS, CACHE, DIVERGED, "lost+found"}
 _EVENT = f"{DATABASE}, event"
 _PRODUCERS = f"{DATABASE}, producers"
 _RESTORE = "restore a backup of the directory"
