@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from psoup_storage import Replication
 
 _MIB = 1024 * 1024
+_DAY_S = 86_400
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -169,7 +170,15 @@ def _replication(settings: Settings) -> Replication | None:
 
     limit_s = math.inf if settings.replicate_lag_most == "off" else settings.replicate_lag_most
     size, every = settings.replicate_queue_mib * _MIB, settings.replicate_base_s
-    return Replication(place, size, every, wall_time, lag_most_s=limit_s, remote=settings.replicate_ack == "remote")
+    return Replication(
+        place,
+        size,
+        every,
+        wall_time,
+        lag_most_s=limit_s,
+        remote=settings.replicate_ack == "remote",
+        keep_s=math.inf if settings.replicate_keep == "off" else settings.replicate_keep * _DAY_S,
+    )
 
 
 def announce(service: Service) -> None:

@@ -63,6 +63,9 @@ class Settings(ListenSettings):
     replicate_base_s: int = Field(default=3_600, ge=10)
     """time between two base images of the copy, from which restores begin"""
 
+    replicate_keep: Annotated[int, Field(ge=1)] | Literal["off"] = 7
+    """days for which the copy can restore every moment; older objects are removed; off: none is removed"""
+
     replicate_ack: Literal["local", "remote"] = "local"
     """when events are acknowledged: on the disk (local), or also in the copy (remote), which is in object storage"""
 

@@ -2,8 +2,9 @@
 
     freeze ─> database ─zstd─> files/<sha256>      chunks ─> files/<sha256>, unless they are there      ─> list
 
-A file is named by the checksum of its content. So a chunk that an earlier image has is not sent again. The manifest is
-written after all its files.
+A file is named by the checksum of its content. So a chunk that an earlier image has is not sent again. After a takeover
+the name also has the epoch, files/<sha256>-42, unless the newest image has the file. The manifest is written after all
+its files.
 
 A file is decompressed while it is read. Few bytes can stand for many, so a reader takes no more than the manifest says.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +33,8 @@ _PIECE = 1024 * 1024
 class ImageFile(NamedTuple):
     """A file of a base image. `digest`: SHA-256 of the object. `size`: its bytes. `compression`: "zstd", or "".
 
-    `content`: the bytes of the file itself.
+    `content`: the bytes of the file itself. `epoch`: of the writer that sent it first. So writers of different epochs
+    never write, or remove, one object.
     """
 
     name: str
@@ -40,21 +42,26 @@ class ImageFile(NamedTuple):
     size: int
     compression: str
     content: int
+    epoch: int = 0
 
     @property
     def object(self) -> str:
         """The name of the object that has the content."""
-        return f"files/{self.digest}"
+        return f"files/{self.digest}-{self.epoch}" if self.epoch else f"files/{self.digest}"
 
 
-def send_files(target: Target, frozen: Frozen, ended: Callable[[], bool]) -> list[ImageFile]:
+def send_files(
+    target: Target, frozen: Frozen, ended: Callable[[], bool], epoch: int = 0, before: Sequence[ImageFile] = ()
+) -> list[ImageFile]:
     """Send the files of a frozen copy to a target. O(bytes). Raises Unavailable, and OSError of the own disk.
 
-    `ended`: whether to give up, asked before each file; Unavailable is raised then. Raises ResourceExhausted for more
+    `ended`: whether to give up, asked before each file; Unavailable is raised then. `epoch`: of the writer. `before`:
+    the files of the newest base image, which are not sent again. See `old_objects`. Raises ResourceExhausted for more
     files than a manifest can have.
     """
     if len(frozen.files) > MOST_FILES:
         raise ResourceExhausted(f"it would have {len(frozen.files):,} files, and {MOST_FILES:,} are the most")
+    epochs = {file.digest: file.epoch for file in before}
     files = []
     for name, content in frozen.files:
         if ended():
@@ -63,7 +70,8 @@ def send_files(target: Target, frozen: Frozen, ended: Callable[[], bool]) -> lis
         compression = ZSTD if name == DATABASE else ""
         if compression:
             path = _compressed(path)
-        file = ImageFile(name, digest_of(path), path.stat().st_size, compression, content)
+        digest = digest_of(path)
+        file = ImageFile(name, digest, path.stat().st_size, compression, content, epochs.get(digest, epoch))
         target.add_file(file.object, path)
         files.append(file)
     return files

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from psoup.errors import InvalidInput, Unavailable
+from psoup.errors import Internal, InvalidInput, Unavailable
 from psoup_storage.replica.headers import is_incarnation
 from psoup_storage.replica.objects import FORM, NumberedObject, damaged, number_in, object_name, unpack
 from psoup_storage.replica.targets import Target
@@ -17,6 +17,7 @@ from psoup_storage.replica.targets import Target
 OWNER = "psoup-copy"
 _OWNER_BYTES = 4_096
 """The most bytes of the object `OWNER`."""
+_FIRST = "first/{:015d}"
 
 
 def claim(target: Target, incarnation: str, heir: str = "") -> None:
@@ -82,15 +83,38 @@ def owner_of(target: Target) -> str | None:
     return incarnation
 
 
+def first_number(target: Target) -> int:
+    """The number from which on no object was removed; 1 if none was. One request. See `old_objects`."""
+    return max((number_in(name) or 1 for name in target.names_after(_FIRST.format(0))), default=1)
+
+
+def first_name(number: int) -> str:
+    """The name of the empty object that says from which number on no object was removed."""
+    return _FIRST.format(number)
+
+
 def last_number(target: Target) -> int:
     """The number of the last object; 0 if there is none. O(log of the number) requests. A writer may add objects.
 
     Raises Internal, reason COPY_DAMAGED, if an object before the last one is missing.
     """
-    free = 1
-    while target.has(object_name(free)):
-        free *= 2
-    last = free // 2
+    while True:
+        first = first_number(target)
+        try:
+            last = _last_from(target, first)
+        except Internal:
+            if first_number(target) == first:
+                raise
+        else:
+            if last >= first or first_number(target) == first:
+                return last  # else objects were removed meanwhile
+
+
+def _last_from(target: Target, first: int) -> int:
+    last, step = first - 1, 1
+    while target.has(object_name(last + step)):
+        last, step = last + step, 2 * step
+    free = last + step
     while free - last > 1:
         middle = (last + free) // 2
         last, free = (middle, free) if target.has(object_name(middle)) else (last, middle)
@@ -103,8 +127,22 @@ def last_number(target: Target) -> int:
 
 
 def read_object(target: Target, number: int) -> NumberedObject:
-    """A numbered object. Raises Internal, reason COPY_DAMAGED, if it is missing or damaged."""
+    """A numbered object. Raises Internal, reason COPY_DAMAGED, if it is missing or damaged.
+
+    Raises Unavailable, reason COPY_REMOVED, if it is missing because a writer has removed old objects.
+    """
     content = target.read(object_name(number))
     if content is None:
+        check_removal(target, number)
         raise damaged(target.place, number, "it is missing")
     return unpack(number, content, target.place)
+
+
+def check_removal(target: Target, number: int) -> None:
+    """Raise Unavailable, reason COPY_REMOVED, if a writer has removed an object that is missing. One request."""
+    if number < first_number(target):
+        raise Unavailable(
+            f"{target.place}/{object_name(number)} was removed meanwhile, since it is older than replicate_keep allows;"
+            " try again",
+            reason="COPY_REMOVED",
+        )

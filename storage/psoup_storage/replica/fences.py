@@ -14,7 +14,8 @@ A restored directory that takes over has an incarnation of its own. A standby th
 incarnation of the older writer, because it has the same data. So the fence names the writer, too.
 
 The name `fences/<number>` is written before the fence of that number. So one list of names finds all fences. If a
-segment took the number first, the name has no fence, and is ignored. Fences are never deleted.
+segment took the number first, the name has no fence, and is ignored. Fences are never deleted, nor is the object before
+each that has its reach.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Fence(NamedTuple):
     """A fence. `incarnation`: of the data directory that goes on. `reach`: the last event that it has.
 
     `time`: when it was written, in microseconds. `writer`: the name of the directory as a writer of the copy: its
-    incarnation, or the name of a promotion.
+    incarnation, or the name of a promotion. `before`: the number of the last object before it that counts, which has
+    the reach.
     """
 
     number: int
@@ -44,6 +46,7 @@ class Fence(NamedTuple):
     reach: int
     time: int
     writer: str
+    before: int
 
     @property
     def promotes(self) -> bool:
@@ -130,9 +133,10 @@ def read_fences(target: Target) -> Fences:
             continue
         part = unpack(number, content, target.place)
         if part.kind == FENCE:
-            reach = counting_object(target, Fences(owner, fences), number - 1).facts["reach"]
+            before = counting_object(target, Fences(owner, fences), number - 1)
             incarnation = part.facts["incarnation"]
-            fences.append(Fence(number, incarnation, reach, part.facts["time"], part.facts.get("writer", incarnation)))
+            facts = incarnation, before.facts["reach"], part.facts["time"], part.facts.get("writer", incarnation)
+            fences.append(Fence(number, *facts, before.number))
     return Fences(owner, fences)
 
 

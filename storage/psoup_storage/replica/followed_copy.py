@@ -11,16 +11,22 @@ A promotion goes on with the same data, so its fence is followed. After any othe
 
 from __future__ import annotations
 
+import math
+import time
 from typing import NamedTuple
 
 from psoup.errors import FailedPrecondition
 from psoup_storage.durable.log.rows import LogRow
 from psoup_storage.durable.sqlite.schema import FORMAT
+from psoup_storage.replica.chain import first_number
 from psoup_storage.replica.fences import Fence, read_fences
 from psoup_storage.replica.notes import Notes, notes_in
 from psoup_storage.replica.objects import EVENTS, FENCE, NumberedObject, damaged, object_name, unpack
 from psoup_storage.replica.segments import rows_of
 from psoup_storage.replica.targets import Target
+
+REMOVAL_LOOK_S = 60.0
+"""Seconds between two looks whether the next object was removed."""
 
 
 class Segment(NamedTuple):
@@ -47,6 +53,7 @@ class FollowedCopy:
         self.target, self._incarnation = target, incarnation
         self._number, self._sequence, self._time, self._epoch = number, sequence, time, epoch
         self._previous = ""
+        self._looked = -math.inf
 
     def next(self) -> Segment | None:
         """The next object's rows that are new. None while the writer has not written it.
@@ -57,6 +64,7 @@ class FollowedCopy:
         number = self._number + 1
         content = self.target.read(object_name(number))
         if content is None:
+            self._look_for_removal()
             return None
         part = unpack(number, content, self.target.place)
         fence = self._fence(part) if part.epoch > self._epoch else None
@@ -83,6 +91,13 @@ class FollowedCopy:
             raise self._gap(f"a standby was promoted that has the events up to {fence.reach:,}")
         self._epoch = part.epoch
         return fence if fence == fences.last else None
+
+    def _look_for_removal(self) -> None:
+        """Look, now and then, whether the next object is not there because it was removed."""
+        if time.monotonic() - self._looked >= REMOVAL_LOOK_S:
+            if first_number(self.target) > self._number + 1:
+                raise self._gap(f"the objects after {self._number:,} were removed (replicate_keep)")
+            self._looked = time.monotonic()
 
     def _rows(self, part: NumberedObject) -> list[LogRow]:
         """The new rows of a segment that count."""

@@ -20,7 +20,7 @@ HEADER_BYTES = 64 * 1024 * 1024
 """The most bytes of a header. A file takes up to 200."""
 MOST_NUMBER = 10**15 - 1
 """The last number, since names have fifteen digits."""
-_MOST_ELEMENTS = 6 * MOST_FILES
+_MOST_ELEMENTS = 7 * MOST_FILES
 _MOST = 2**63 - 1
 _LAST_TIME = 253_402_300_799_999_999
 """The end of the year 9999, in microseconds."""
@@ -103,7 +103,9 @@ def _shown(value: object) -> str:
 
 def _is_file(file: object) -> bool:
     match file:
-        case [str() as name, str() as digest, int() as size, "" | "zstd" as compression, int() as content]:
+        case [str() as name, str() as digest, int() as size, "" | "zstd" as compression, int() as content, *epochs]:
+            if len(epochs) > 1 or not all(type(epoch) is int and 0 <= epoch <= MOST_NUMBER for epoch in epochs):
+                return False
             sizes = 0 <= size <= _MOST and 0 <= content <= _MOST and (bool(compression) or size == content)
             return len(name) <= 100 and _DIGEST.fullmatch(digest) is not None and sizes
     return False

@@ -28,7 +28,8 @@ Manifests, of the kind `base`, also have
     format     the format of the database in the image
     sequence   the last event in the image, and `time`: when it was made
     after      the number of an object: all later events are in segments with greater numbers
-    files      [name in the data directory, SHA-256 of the object in files/, its bytes, "" or "zstd", bytes of the file]
+    files      [name in the data directory, SHA-256 of the object in files/, its bytes, "" or "zstd", bytes of the file,
+               the epoch in the name of the object]
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Replication:
     """The place that events are copied to, and the limits.
 
     `queue_bytes`: the most bytes of events that wait for the uploader. `base_s`: seconds between two base images.
-    `now`: the time in microseconds since 1970. `lag_most_s`, `remote`: see `ReplicaGate`.
+    `now`: the time in microseconds since 1970. `lag_most_s`, `remote`: see `ReplicaGate`. `keep_s`: see `OldObjects`.
     """
 
     place: str
@@ -37,6 +37,7 @@ class Replication:
     now: Callable[[], int]
     lag_most_s: float = math.inf
     remote: bool = False
+    keep_s: float = math.inf
 
     def check(self) -> None:
         """Raise InvalidInput for a place on which acknowledgements must not rely."""
@@ -71,6 +72,7 @@ class CopyingStore(DurableStore):
             queue_bytes=replication.queue_bytes,
             base_s=replication.base_s,
             remote=replication.remote,
+            keep_s=replication.keep_s,
             writer=writer,
         )
         uploader.check()

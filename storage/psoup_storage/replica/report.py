@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from psoup.errors import Internal
 from psoup_storage.replica.base_image import WrongFile, content_of
-from psoup_storage.replica.chain import read_object
+from psoup_storage.replica.chain import first_number, read_object
 from psoup_storage.replica.fences import Fences, counting_object, read_fences
 from psoup_storage.replica.objects import BASE, EVENTS, FENCE, NumberedObject, damaged, number_in, object_name
 from psoup_storage.replica.restore import base_images, image_files, last_object
@@ -38,14 +38,15 @@ def spans(target: Target) -> list[Span]:
     parts = list[Span]()
     end, later = last, NumberedObject(last.number + 1, {"kind": EVENTS, "after": -1}, memoryview(b""), "")
     for base in base_images(target, last):
+        if later.number <= last.number:
+            end = counting_object(target, fences, later.number - 1)
         first, begin = base.facts["sequence"], base.facts["time"]
         reach = int(end.facts["reach"])
         if parts and _goes_on(target, fences, later, reach, last):
             parts[-1] = parts[-1]._replace(first=first, begin=begin, images=parts[-1].images + 1)
         else:
             parts.append(Span(first, reach, begin, end.facts["time"], 1))
-        if base.number > 1:
-            end, later = counting_object(target, fences, base.number - 1), base
+        later = base
     return parts[::-1]
 
 
@@ -75,6 +76,8 @@ def verify(target: Target, progress: Callable[[int, int], None] = lambda done, t
     `progress` is called with the number of objects that are read, and of all. Raises InvalidInput if there is no copy.
     """
     fences = read_fences(target)
+    first = first_number(target)
+    alone = {number for fence in fences for number in range(fence.before, fence.number + 1) if number < first}
     last = max((number_in(name) or 0 for name in target.names_after(object_name(0))), default=0)
     files, problems, before = dict[str, bool](), list[str](), ""
     number = count = size = 0
@@ -85,10 +88,13 @@ def verify(target: Target, progress: Callable[[int, int], None] = lambda done, t
         if (here := number_in(name)) is None:
             problems.append(f"{name} is not an object of a copy")
             continue
-        if here > number + 1:
-            problems.append(_missing(target, number + 1, here - 1))
+        if here < first and here not in alone:
+            continue  # what a removal that was cut off has left
+        if here > max(number + 1, first):
+            problems.append(_missing(target, max(number + 1, first), here - 1))
             before = ""
         number, count = here, count + 1
+        alone.discard(number)
         progress(number, last)
         try:
             part = read_object(target, number)
@@ -99,13 +105,14 @@ def verify(target: Target, progress: Callable[[int, int], None] = lambda done, t
             before = ""
             continue
         size += len(part.payload)
-        follows = not before or part.kind == FENCE or part.facts["previous"] == before
+        follows = not before or number <= first or part.kind == FENCE or part.facts["previous"] == before
         follows &= part.facts["incarnation"] == fences.writer(part.epoch)
         if not follows and not fences.pass_over(part):
             problems.append(f"{object_name(number)} does not follow the object before it")
         before = part.digest
-        if part.kind == BASE:
+        if part.kind == BASE and number >= first:
             size += _verify_files(target, part, files, problems)
+    problems += [_missing(target, number, number) for number in sorted(alone)]
     return Verification(count, len(files), size, problems)
 
 

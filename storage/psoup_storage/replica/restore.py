@@ -34,7 +34,7 @@ from psoup_storage.durable.tools.backup import mark
 from psoup_storage.durable.tools.doctor import Progress
 from psoup_storage.formats.files import sync_directory
 from psoup_storage.replica.base_image import ImageFile, WrongFile, content_of
-from psoup_storage.replica.chain import OWNER, last_number, owner_of, read_object
+from psoup_storage.replica.chain import OWNER, check_removal, first_number, last_number, owner_of, read_object
 from psoup_storage.replica.fences import Fences, counting_object, read_fences
 from psoup_storage.replica.notes import Notes, notes_in
 from psoup_storage.replica.objects import BASE, EVENTS, FENCE, NumberedObject, damaged
@@ -151,9 +151,9 @@ def last_object(target: Target, before: int = _ANY) -> NumberedObject:
 
 
 def base_images(target: Target, last: NumberedObject) -> Iterator[NumberedObject]:
-    """The manifests of the base images up to an object, the newest first."""
-    number = last.base
-    while number:
+    """The manifests of the base images up to an object that were not removed, the newest first."""
+    number, first = last.base, first_number(target)
+    while number >= first:
         base = last if number == last.number else read_object(target, number)
         if base.kind != BASE:
             raise damaged(target.place, number, "a later object calls it a manifest, and it has segments")
@@ -168,6 +168,8 @@ def base_of(target: Target, last: NumberedObject, wanted: Wanted) -> NumberedObj
         if wanted.has(base.facts["sequence"], base.facts["time"]):
             return base
         oldest = base
+    if oldest is None and last.base:
+        raise InvalidInput(f"the base images of that time were removed from {target.place} (replicate_keep)")
     if oldest is None:
         raise InvalidInput(f"{target.place} has no base image yet, so nothing can be restored")
     sequence, time = oldest.facts["sequence"], time_text(oldest.facts["time"])
@@ -202,6 +204,7 @@ def _receive(target: Target, base: NumberedObject, directory: Path, progress: Pr
                 for piece in content_of(target, file):
                     output.write(piece)
         except WrongFile as problem:
+            check_removal(target, base.number)
             why = f"its file {file.name} ({file.object}) is missing, or has changed since it was written: {problem}"
             raise damaged(target.place, base.number, why) from problem
         except OSError as problem:

@@ -23,6 +23,7 @@ from psoup_storage.durable.sqlite.standby_mark import mark_promoted
 from psoup_storage.replica.fences import Fence, Fences, read_fences
 from psoup_storage.replica.followed_copy import FollowedCopy
 from psoup_storage.replica.objects import damaged
+from psoup_storage.replica.old_objects import ReaderMark
 from psoup_storage.replica.replicated_store import CopyingStore, Replication
 from psoup_storage.replica.restore import last_object
 from psoup_storage.replica.standby_directory import NOTE, PROMOTES, Place, first_place, prepare_standby
@@ -71,6 +72,7 @@ class StandbyStore(CopyingStore):
         """The time of the last event that `next` has returned, in microseconds: NOW, also before it is applied."""
         epoch = fences.epoch_at(self.place.number)
         self._copy = FollowedCopy(target, self.place.number, self.sequence, self.time, epoch, self.incarnation)
+        self._mark = ReaderMark(target)
         self._live: Decoder | None = None
 
     @property
@@ -92,6 +94,7 @@ class StandbyStore(CopyingStore):
         except FailedPrecondition as problem:
             self.note(NOTE, self.place._replace(gap=problem.message).text(), sync=True)
             raise
+        self._mark.renew(self.place.number + 1)
         if segment is None:
             return None
         for name, text in segment.notes.items():

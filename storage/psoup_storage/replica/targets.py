@@ -14,8 +14,8 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -66,6 +66,14 @@ class Target(Protocol):
 
     def names_after(self, name: str) -> Iterator[str]:
         """The names in the folder of `name` that are greater than it, in order."""
+        ...
+
+    def time_of(self, name: str) -> int | None:
+        """When an object was written, by the clock of the storage, in microseconds; None if there is none."""
+        ...
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Remove objects. Names without an object are passed over."""
         ...
 
 
@@ -145,6 +153,20 @@ class DirectoryTarget:
             path = self._path / folder
             files = [each.name for each in path.iterdir()] if path.is_dir() else []
         yield from (f"{folder}/{file}" for file in sorted(files) if file > last)
+
+    def time_of(self, name: str) -> int | None:
+        """See `Target`."""
+        with self._errors():
+            try:
+                return (self._path / name).stat().st_mtime_ns // 1_000
+            except FileNotFoundError:
+                return None
+
+    def delete(self, names: Sequence[str]) -> None:
+        """See `Target`."""
+        with self._errors():
+            for name in names:
+                (self._path / name).unlink(missing_ok=True)
 
     def _open(self, name: str) -> BinaryIO:
         """An object. Only a plain file is one: a pipe would block, and a device never end."""
@@ -245,6 +267,23 @@ class StorageTarget:
         pages = self._call(lambda store, path: iter(self._calls.list(store, folder, offset=path)), name)
         while page := self._call(lambda *_: next(pages, None), name):
             yield from sorted(each["path"] for each in page)
+
+    def time_of(self, name: str) -> int | None:
+        """See `Target`. To the second."""
+        try:
+            return round(self._call(self._calls.head, name)["last_modified"].timestamp() * 1_000_000)
+        except FileNotFoundError:
+            return None
+
+    def delete(self, names: Sequence[str]) -> None:
+        """See `Target`. Many objects in one request, where the storage has such requests."""
+        if names:
+            try:
+                self._call(lambda store, _: self._calls.delete(store, list(names)), names[0])
+            except FileNotFoundError:  # which some storage says of the first one that is missing
+                for name in names:
+                    with suppress(FileNotFoundError):
+                        self._call(self._calls.delete, name)
 
     def _call(self, request: Callable[..., Any], name: str, *values: Any, **options: Any) -> Any:
         try:

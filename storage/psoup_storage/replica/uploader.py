@@ -16,6 +16,7 @@ and after history was attached, because its tuples are in files. After events it
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -33,6 +34,8 @@ from psoup_storage.replica.event_queue import EventGroup, EventQueue
 from psoup_storage.replica.fences import COPY_FENCED, counting_object, fenced, read_fences
 from psoup_storage.replica.notes import Notes
 from psoup_storage.replica.objects import BASE, EVENTS, NumberedObject, digest_of_content, object_name, pack
+from psoup_storage.replica.old_objects import OldObjects
+from psoup_storage.replica.restore import image_files
 from psoup_storage.replica.segments import CommittedRow, encode_rows
 from psoup_storage.replica.targets import Target
 
@@ -86,11 +89,13 @@ class Uploader:
         queue_bytes: int,
         base_s: float,
         remote: bool = False,
+        keep_s: float = math.inf,
         writer: str = "",
     ) -> None:
         """`remote`: acknowledgements wait for the copy, so an error that ends the copy stops the service.
 
-        `writer`: the name of the promotion after which the directory writes; "" if it was no standby.
+        `keep_s`: see `OldObjects`. `writer`: the name of the promotion after which the directory writes; "" if it was
+        no standby.
         """
         self.target = target
         self.queue = EventQueue(queue_bytes, now, at_once=remote)
@@ -116,6 +121,7 @@ class Uploader:
         self._imager = ThreadPoolExecutor(1, "psoup-base-image")
         self._imaging: Future[dict[str, Any]] | None = None
         self._ending = threading.Event()
+        self._old_objects = OldObjects(target, keep_s, self._ending.is_set)
         self._number, self._previous = 0, ""
         """The number and the checksum of the last object."""
         self._epoch = 0
@@ -274,9 +280,19 @@ class Uploader:
         frozen = self._freeze()
         try:
             facts = {"format": FORMAT, "sequence": frozen.sequence, "time": self.queue.moment(), "after": after}
-            return facts | {"notes": self._notes(), "files": send_files(self.target, frozen, self._ending.is_set)}
+            before = image_files(read_object(self.target, self._base), self.target.place) if self._base else []
+            files = send_files(self.target, frozen, self._ending.is_set, self._epoch, before)
+            return facts | {"notes": self._notes(), "files": files}
         finally:
             frozen.close()
+
+    def _remove_old(self, newest: int) -> None:
+        """Remove objects that are needed no more. `newest`: the number of the last manifest. The imager's thread."""
+        try:
+            self._old_objects.remove(read_object(self.target, newest))
+        except (Unavailable, Internal) as problem:
+            if not self._ending.is_set():
+                _log.warning("old objects of the copy could not be removed", extra={"why": problem.message})
 
     def _write_manifest(self, facts: dict[str, Any]) -> None:
         sequence = facts["sequence"]
@@ -291,6 +307,8 @@ class Uploader:
         self._base, self._base_at = self._number, sequence
         self.queue.covered(sequence)
         self._next_base = time.monotonic() + self._base_s
+        if self._old_objects.due:
+            self._imager.submit(self._remove_old, self._base)
 
     def _write(self, kind: str, facts: dict[str, Any], payload: bytes = b"") -> None:
         """Write the next number, if it is free or has the same bytes. Raises FailedPrecondition if it is taken."""

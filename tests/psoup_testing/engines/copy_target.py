@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,7 +71,13 @@ class FailingTarget(DirectoryTarget):
 
 @contextmanager
 def copied(
-    path: Path, target: Target, queue_bytes: int = 2**30, base_s: float = 3_600, *, remote: bool = False
+    path: Path,
+    target: Target,
+    queue_bytes: int = 2**30,
+    base_s: float = 3_600,
+    *,
+    remote: bool = False,
+    keep_s: float = math.inf,
 ) -> Iterator[Soup]:
     """An engine on the directory `path`, whose events are copied at once. At the end all that can be is copied.
 
@@ -79,7 +86,7 @@ def copied(
 
     def opened(directory: Path) -> ReplicatedStore:
         with patch.object(replicated_store, "open_target", lambda place: target):
-            replication = Replication("s3://bucket", queue_bytes, base_s, lambda: START, remote=remote)
+            replication = Replication("s3://bucket", queue_bytes, base_s, lambda: START, remote=remote, keep_s=keep_s)
             store = ReplicatedStore(directory, replication)
         store.uploader.start()
         return store

@@ -133,3 +133,13 @@ def test_the_limit_is_a_setting(tmp_path: Path) -> None:
     for text in ("0", "on"):
         with pytest.raises(InvalidInput, match="it takes a whole number, 1 or more, or off"):
             load(environ={"PSOUP_REPLICATE_LAG_MOST": text})
+
+
+def test_the_days_of_the_copy_are_a_setting() -> None:
+    assert Settings().replicate_keep == 7
+    for text, seconds in (("2", 172_800), ("off", math.inf)):
+        settings = load(environ={"PSOUP_REPLICATE": "s3://b/p", "PSOUP_REPLICATE_KEEP": text}).settings
+        replication = main._replication(settings)
+        assert replication is not None and replication.keep_s == seconds
+    with pytest.raises(InvalidInput, match="it takes a whole number, 1 or more, or off"):
+        load(environ={"PSOUP_REPLICATE_KEEP": "0"})

@@ -9,8 +9,11 @@ import pyarrow as pa
 import pytest
 
 from psoup.errors import FailedPrecondition, InvalidInput, Unavailable
+from psoup_storage.replica.chain import first_number
+from psoup_storage.replica.objects import object_name
+from psoup_storage.replica.old_objects import OldObjects, ReaderMark
 from psoup_storage.replica.report import verify
-from psoup_storage.replica.restore import restore_copy
+from psoup_storage.replica.restore import base_images, last_object, restore_copy
 from psoup_storage.replica.targets import Target, open_target
 from psoup_testing.engines.copy_target import copied, store_of, wait_for_copy
 from psoup_testing.services.object_storage import StorageProxy, object_storage
@@ -81,3 +84,24 @@ def test_storage_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch
         open_target("s3://bucket/x").has("log/1")
     with pytest.raises(InvalidInput, match="at s3://, gs://, az://"):
         open_target("hdfs://bucket/x")
+
+
+def test_old_objects_are_removed_from_object_storage(target: Target, tmp_path: Path) -> None:
+    with copied(tmp_path / "data", target, base_s=0) as soup:
+        soup.execute("CREATE STREAM s (x BIGINT)")
+        wait_for_copy(soup)
+        for value in range(3):
+            soup.push("s", pa.table({"x": [value]}))
+            wait_for_copy(soup)
+    before = last_object(target)
+    newest = next(base_images(target, before))
+    assert target.time_of("nothing") is None and target.time_of(object_name(newest.number)) is not None
+    ReaderMark(target).renew(1)
+    assert OldObjects(target, 0.0, lambda: False).remove(newest) == 0
+    target.delete([*target.names_after("marks/")])
+    assert OldObjects(target, 0.0, lambda: False).remove(newest) > 0
+    assert first_number(target) == newest.facts["after"] + 1
+    target.delete([object_name(1), object_name(1), "log/nothing"])
+    assert last_object(target).number == before.number
+    assert verify(target).problems == []
+    assert restore_copy(target, tmp_path / "again").sequence == 4
