@@ -163,9 +163,8 @@ def _no_image(place: str, gap: str) -> Unavailable:
 
 def _make_again(target: Target, path: Path, why: str, progress: Progress) -> None:
     _log.warning("the standby begins again with a newer base image", extra={"why": why})
-    promotes = Notes(path).read(PROMOTES)
-    if not promotes and (path / NEW).is_dir():  # a change that was cut off may have moved it
-        promotes = Notes(path / NEW).read(PROMOTES)
+    # A change that was cut off may have moved the note already.
+    promotes = Notes(path).read(PROMOTES) or Notes(path / NEW).read(PROMOTES)
 
     def make(new: Path) -> None:
         make_standby(target, new, progress)
