@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -26,10 +26,10 @@ from psoup_storage.replica.restore import restore_copy
 from psoup_storage.replica.standby_directory import NOTE
 from psoup_storage.replica.targets import DirectoryTarget
 from psoup_testing.engines.attachments import attach, write
-from psoup_testing.engines.copy_target import begin, copied, push, wait_for_copy
+from psoup_testing.engines.copy_target import begin, copied, push, uploader_in, wait_for_copy
 from psoup_testing.engines.diverged_rows import kept_table, kept_values
 from psoup_testing.engines.format_fixture import START, Soup
-from psoup_testing.engines.standby_soup import follow, standby, store_of
+from psoup_testing.engines.standby_soup import follow, standby, store_of, take_up
 from psoup_testing.oracles.questions import again
 
 
@@ -316,3 +316,32 @@ def test_the_command_tells_what_was_kept(tmp_path: Path) -> None:
     assert f"psoup serve --standby {place} --data-dir {data}" in output
     result = runner.invoke(app, ["replica", "rejoin", place, str(data), "--json"])
     assert result.exit_code == 0 and '"standby_before": true' in result.output.replace('":true', '": true')
+
+
+def test_writers_that_a_promotion_fenced_become_standbys(tmp_path: Path) -> None:
+    """The first writer, and a promoted standby that the next promotion fenced. All have one incarnation."""
+    copy = DirectoryTarget(tmp_path / "copy")
+    with copied(tmp_path / "data", copy) as soup:
+        begin(soup)
+        push(soup, 1)
+        wait_for_copy(soup)
+        with ExitStack() as standbys:
+            first, second = (standbys.enter_context(standby(tmp_path / name, copy)) for name in "ab")
+            store_of(first).begin_promotion()
+            take_up(first)
+            push(soup, 99)
+            uploader_in(soup)._thread.join(60)
+            push(first, 2)
+            wait_for_copy(first)
+            store_of(second).begin_promotion()
+            take_up(second)
+            push(first, 99)
+            uploader_in(first)._thread.join(60)
+            push(second, 3)
+            wait_for_copy(second)
+    for name in ("data", "a"):
+        assert rejoin(copy, tmp_path / name).diverged is not None
+        assert kept_values(tmp_path / name, "s") == [99]
+        assert followed_values(tmp_path / name, copy) == [1, 2, 3]
+    with pytest.raises(FailedPrecondition, match="no other service took over"):
+        rejoin(copy, tmp_path / "b")
