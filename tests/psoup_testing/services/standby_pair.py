@@ -12,11 +12,13 @@ from psoup_client import Client
 from psoup_service.chores import standby as standby_chore
 from psoup_service.chores.standby import StandbyClock
 from psoup_service.process.clock import wall_time
+from psoup_service.process.settings import Settings
 from psoup_storage import ReplicatedStore, Replication, StandbyStore
 from psoup_storage.replica import event_queue, standby_store, uploader
 from psoup_storage.replica.chain import last_number, read_object
 from psoup_storage.replica.targets import DirectoryTarget
 from psoup_testing.engines.copy_target import BEFORE, FailingTarget
+from psoup_testing.services.ports import KeptPort
 from psoup_testing.services.threaded_service import Serving, serving
 
 
@@ -46,7 +48,10 @@ def last_reach(copy: Path) -> int:
 
 @contextmanager
 def standby_pair(folder: Path) -> Iterator[Pair]:
-    """A pair with a stream `s` of three rows and a query on it. The copy is in `folder / "copy"`."""
+    """A pair with a stream `s` of three rows and a query on it. The copy is in `folder / "copy"`.
+
+    The port of the writer stays its own after its end: a client may go on to ask there.
+    """
     away = [False]
     target = FailingTarget(folder / "copy", lambda operation, name: BEFORE if away[0] else "")
     with ExitStack() as opened:
@@ -59,7 +64,8 @@ def standby_pair(folder: Path) -> Iterator[Pair]:
             opened.enter_context(patched)
         replication = Replication(str(folder / "copy"), 2**20, 3_600, wall_time)
         store = ReplicatedStore(folder / "data", replication)
-        writer = opened.enter_context(serving(store=store))
+        kept = opened.enter_context(KeptPort())
+        writer = opened.enter_context(serving(Settings(port=kept.number), store=store))
         with Client(writer.address) as client:
             client.create_stream("CREATE STREAM s (x BIGINT)")
             client.register("SELECT x FROM s WHERE x > 1", key="many")

@@ -115,6 +115,7 @@ def test_a_client_never_sees_less_than_it_has_seen(pair: Pair) -> None:
         pair.leave()
         seen = writer.push("s", {"x": [4]}).sequence
         writer.register("SELECT x FROM s WHERE x > 2", key="later")
+        writer.wait_for(writer.last_sequence)
         assert query.invoke().rows() == [(2,), (3,)]
         assert query.invoke(wait_for=seen).rows() == [(2,), (3,), (4,)]  # the standby lacks it, so from the writer
         assert client.connection.routes.last.address == pair.writer.address

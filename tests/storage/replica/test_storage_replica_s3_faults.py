@@ -149,7 +149,7 @@ def test_credentials_that_end_are_named(storage: StorageProxy, tmp_path: Path, r
         running.wait_until(lambda: store.uploader.reach >= store.sequence)
         storage.fails = lambda method, path: "403"
         pushing = pool.submit(client.push, "s", {"x": [1]})
-        running.wait_until(lambda: "access is denied" in store.uploader.trouble)
+        running.wait_until(lambda: store.uploader.lag()[0] == 1 and "access is denied" in store.uploader.trouble)
         state = client.info().copy
         assert state is not None and "403 Forbidden" in state.problem and state.lag_events == 1
         assert "access is denied" in running.service._notices() and client.info().state == "serving"
