@@ -84,12 +84,12 @@ def push_all(client: Client, tables: list[pa.Table]) -> None:
 
 def swallowed(address: str, tables: list[pa.Table], samples: int) -> Sample:
     """Tuples a second of the same bytes into a stream that drops them."""
-    payloads = [as_ipc(table) for table in tables]
+    payloads, rows = [as_ipc(table) for table in tables], sum(table.num_rows for table in tables)
     rates = []
     with grpc.insecure_channel(address, options=[("grpc.max_send_message_length", MESSAGE_LIMIT)]) as channel:
         stream = channel.stream_stream(SWALLOW)
         for _ in range(samples + 1):
-            rates.append(len(tables) * BATCH / seconds(lambda: [None for _ in stream(iter(payloads))]))
+            rates.append(rows / seconds(lambda: [None for _ in stream(iter(payloads))]))
     return Sample.of(rates[1:])
 
 
