@@ -4,20 +4,25 @@
     push  2 rows├──> push of 4 rows, whole ──> one event, one sequence ──> each caller gets the answer for its rows
     push  1 row ┘
 
-Each push must have the same result as if it were prepared alone. Pushes of producers have numbers, and are not joined.
-If a row would be refused or replaced, or a column has an error, the sequencer prepares each push alone.
+    message of a producer: 7 8 9 ──> one push, `shared` ──> one event that has the numbers 7 to 9
+                                          └ refused ──> 7, 8, 9, each alone: 7 taken, 8 refused, 9 not prepared
+
+Each push must have the same result as if it were prepared alone. Pushes of different calls are joined (`join`) only if
+they have no numbers. If a row would be refused or replaced, or a column has an error, each push is prepared alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeGuard
 
 import pyarrow as pa
 
-from psoup.errors import InvalidBatch
-from psoup.events.acknowledgements import PushAcknowledgement
+from psoup.errors import InvalidBatch, PSoupError
+from psoup.events.acknowledgements import Prepared, PushAcknowledgement, SharedAcknowledgement
 from psoup.events.commands import Command, Push
+from psoup.events.events import Event
 
 SMALL_ROWS = 64
 """The most rows of a push that shares an event. For larger pushes the saved work is small against the copy."""
@@ -60,9 +65,50 @@ def join(pushes: Sequence[Push]) -> Push:
 
 def share(answer: PushAcknowledgement, pushes: Sequence[Push]) -> list[PushAcknowledgement]:
     """Make the answer to each of `pushes` from the answer to the joined push."""
+    return _shares(answer, (push.table.num_rows for push in pushes))
+
+
+def _shares(answer: PushAcknowledgement, sizes: Iterable[int]) -> list[PushAcknowledgement]:
     answers, first = list[PushAcknowledgement](), 0
-    for push in pushes:
-        rows = push.table.num_rows
+    for rows in sizes:
         answers.append(PushAcknowledgement(answer.sequence, False, rows, watermark=answer.watermark, first_row=first))
         first += rows
     return answers
+
+
+def prepare_shared(command: Command, prepare: Callable[[Command], Prepared]) -> Prepared:
+    """Prepare a command by `prepare`. A push that several batches share is one event, or each batch is prepared alone.
+
+    Then the batches before the first refused one are accepted, and the acknowledgement has its error. Raises the errors
+    of `prepare`; for a shared push those of its first batch.
+    """
+    if not (isinstance(command, Push) and command.shared):
+        return prepare(command)
+    try:
+        prepared = prepare(command)
+    except PSoupError:  # the batch at fault is found when each is prepared alone
+        return _each_alone(command, prepare)
+    assert isinstance(prepared.acknowledgement, PushAcknowledgement)
+    answers = _shares(prepared.acknowledgement, (batch.rows for batch in command.shared))
+    return replace(prepared, acknowledgement=SharedAcknowledgement(answers[0].sequence, False, tuple(answers)))
+
+
+def _each_alone(command: Push, prepare: Callable[[Command], Prepared]) -> Prepared:
+    """Prepare the batches of a shared push one after the other, up to the first that is refused."""
+    answers, events, first = list[PushAcknowledgement](), list[Event](), 0
+    refusal: PSoupError | None = None
+    for number, (digest, rows) in enumerate(command.shared, command.number):
+        alone = replace(command, number=number, digest=digest, shared=(), whole=False)
+        try:
+            prepared = prepare(replace(alone, table=command.table.slice(first, rows)))
+        except PSoupError as problem:
+            if not answers:
+                raise
+            refusal = problem
+            break
+        assert isinstance(prepared.acknowledgement, PushAcknowledgement)
+        answers.append(prepared.acknowledgement)
+        events += prepared.events
+        first += rows
+    answer = SharedAcknowledgement(answers[-1].sequence, False, tuple(answers), refusal)
+    return Prepared(answer, events[-1] if events else None, first=tuple(events[:-1]))

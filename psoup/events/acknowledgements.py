@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from psoup.errors import PSoupError
 from psoup.events.access import AccessToken
 from psoup.events.events import Event, Pushed
 from psoup.events.tenants import Tenant
@@ -48,6 +49,17 @@ class PushAcknowledgement(Acknowledgement):
     first_row: int = 0
     replaced: int = 0
     late_rows: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedAcknowledgement(Acknowledgement):
+    """The result of a Push with several batches: the acknowledgements of the first ones, in their order.
+
+    `refusal`: the error of the batch after them; None if all were accepted.
+    """
+
+    batches: tuple[PushAcknowledgement, ...] = ()
+    refusal: PSoupError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +162,7 @@ class Prepared:
 
     `content`: the event of the first tuples of a new table, or of the first instant of a derived stream. It follows
     `event` in the same transaction. `first`: events before `event` in the same transaction: the drops of the streams
-    that derive from a dropped one.
+    that derive from a dropped one, or the earlier batches of a shared push.
     """
 
     acknowledgement: Acknowledgement
@@ -162,6 +174,11 @@ class Prepared:
     def events(self) -> tuple[Event, ...]:
         """The events to log, all or none."""
         return tuple(event for event in (*self.first, self.event, self.content) if event is not None)
+
+    @property
+    def refusal(self) -> PSoupError | None:
+        """The error of a batch of a shared push, if batches before it were accepted. None for other commands."""
+        return self.acknowledgement.refusal if isinstance(self.acknowledgement, SharedAcknowledgement) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -84,6 +85,13 @@ class DropStream:
     table: bool | None = None
 
 
+class SharedBatch(NamedTuple):
+    """A batch of a producer that shares a push with others: the digest of its payload, and the number of its rows."""
+
+    digest: bytes
+    rows: int
+
+
 @dataclass(frozen=True, slots=True)
 class Push:
     """Tuples for a stream. With a `producer`, a batch is accepted exactly once for each (producer, epoch, number).
@@ -94,7 +102,8 @@ class Push:
     before the producer sent number 0, or 0. It proves that the producer is new. `all_or_none`: if some rows are too
     late or too far ahead, none is taken, and the error is RowsRefused. `source`: the producer's source position behind
     the batch, b"" without one. `after`: the source position that must be recorded before the batch, b"" for none. None
-    is not compared.
+    is not compared. `shared`: the batches whose rows are in `table`, with the numbers from `number` on; empty for a
+    single batch. Such a push is prepared as `psoup.admission.together` says.
     """
 
     stream: str
@@ -109,6 +118,7 @@ class Push:
     all_or_none: bool = False
     source: bytes = b""
     after: bytes | None = None
+    shared: tuple[SharedBatch, ...] = ()
 
 
 STAGED = b"staged batch"

@@ -12,7 +12,7 @@ import numpy as np
 
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.stored_chunk import Stored
-from psoup.events.commands import Extent
+from psoup.events.commands import Extent, SharedBatch
 from psoup.events.lists import ListEvent
 from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.model import StreamSpec
@@ -95,6 +95,8 @@ class Pushed:
     (`psoup.data.patches`); else empty. `room`: the bytes that are reserved for the texts that patches keep, until the
     patches are released (`psoup.admission.rows.patch_room`). `floor`: the watermark before the event, if rows of a
     table lie below it; else None. These rows are first versions of their keys, and have the physical ID `floor`.
+    `shared`: if the tuples are of several batches of the producer, these batches, with the numbers from `number` on.
+    None of their tuples was refused. `digest` is the digest of the first one.
     """
 
     sequence: int
@@ -116,6 +118,12 @@ class Pushed:
     given: tuple[int, ...] = ()
     room: int = 0
     floor: int | None = None
+    shared: tuple[SharedBatch, ...] = ()
+
+    @property
+    def batches(self) -> tuple[SharedBatch, ...]:
+        """The producer's batches, with the numbers of their accepted tuples."""
+        return self.shared or (SharedBatch(self.digest, self.accepted),)
 
     @property
     def accepted(self) -> int:

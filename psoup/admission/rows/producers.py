@@ -26,31 +26,28 @@ from dataclasses import dataclass, field
 
 from psoup.admission.rows.idempotency_keys import KEY_BYTES, IdempotencyKeys, is_key
 from psoup.config import EngineConfig
-from psoup.derivation import PRODUCER_PREFIX
-from psoup.errors import Conflict, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
+from psoup.errors import Conflict, FailedPrecondition, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import ProducerAcknowledgement, PushAcknowledgement
-from psoup.events.commands import STAGED, Locate, Push, Recall
+from psoup.events.commands import Locate, Push, Recall
 from psoup.events.events import Pushed
 from psoup.invariants import ensure
 from psoup.values.digests import comparable
 
-MAX_NAME_BYTES = 256
-"""The most bytes of a producer's name."""
-MAX_SOURCE_BYTES = 256
-"""The most bytes of a source position."""
 PRODUCER_BYTES = 1_000
 """Bytes of a producer in memory, as measured, without its acknowledgements."""
 ACKNOWLEDGEMENT_BYTES = 300
 """Bytes of each remembered acknowledgement of a producer, as measured, and the most bytes of its source position."""
-_MAX_INT64 = 2**63 - 1
+
+_Kept = tuple[bytes, int, int, int, int, int | None, int]
+"""A remembered batch: its digest, and sequence, accepted, late, ahead, watermark and first_row as acknowledged."""
 
 
 @dataclass(slots=True)
 class _KnownProducer:
     """A remembered producer. `expected`: the number of its next batch. `rows`: as in ProducerAcknowledgement.
 
-    `last`, `sequence`: the time and the event of its last batch. `kept`: the last batches by number, without a gap, as
-    (digest, sequence, accepted, late, ahead, watermark). `source`: the source position, b"" without one.
+    `last`, `sequence`: the time and the event of its last batch. `kept`: the last batches by number, without a gap.
+    `source`: the source position, b"" without one.
     """
 
     epoch: int
@@ -59,7 +56,7 @@ class _KnownProducer:
     sequence: int
     rows: int | None = None
     source: bytes = b""
-    kept: dict[int, tuple[bytes, int, int, int, int, int | None]] = field(default_factory=dict)
+    kept: dict[int, _Kept] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -199,14 +196,15 @@ class Producers:
         )
 
     def needed(self, command: Push | Pushed) -> int:
-        """Bytes charged for remembering this batch. Does not subtract bytes of producers forgotten for it. O(1)."""
+        """Bytes charged for remembering a push, without the bytes of producers that are forgotten for it. O(1)."""
         if is_key(command.producer):
             return KEY_BYTES
         producer = self._known.get(command.producer)
+        count, most = len(command.shared) or 1, self._config.kept_acknowledgements
         if producer is None:
-            return PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES * (1 + bool(command.source))
+            return PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES * (min(count, most) + bool(command.source))
         first = bool(command.source) and not producer.source
-        return ACKNOWLEDGEMENT_BYTES * (first + (len(producer.kept) < self._config.kept_acknowledgements))
+        return ACKNOWLEDGEMENT_BYTES * (first + min(count, most - len(producer.kept)))
 
     def record(self, event: Pushed) -> None:
         """Record an accepted batch. Forget the producers that made room for it, or were silent for too long."""
@@ -298,7 +296,7 @@ class Producers:
                 epoch=command.epoch,
                 expected=producer.expected,
             )
-        digest_then, sequence, accepted, late, ahead, watermark = record
+        digest_then, sequence, accepted, late, ahead, watermark, first_row = record
         if not (digest_then == digest if comparable(digest_then, digest) else _as_many(command, record)):
             raise Conflict(
                 f"producer {command.producer!r}, epoch {command.epoch}: number {command.number} was used for another"
@@ -308,21 +306,16 @@ class Producers:
                 epoch=command.epoch,
                 number=command.number,
             )
-        return PushAcknowledgement(sequence, True, accepted, late, ahead, watermark)
+        return PushAcknowledgement(sequence, True, accepted, late, ahead, watermark, first_row)
 
     def _keep(self, producer: _KnownProducer, event: Pushed) -> None:
-        refused = event.refused
-        producer.kept[event.number] = (
-            event.digest,
-            event.sequence,
-            event.accepted,
-            len(refused.late),
-            len(refused.ahead),
-            event.watermark,
-        )
-        gone = producer.kept.pop(event.number - self._config.kept_acknowledgements, None)
-        self.nbytes += ACKNOWLEDGEMENT_BYTES if gone is None else 0
-        producer.expected = event.number + 1
+        refused, first_row = event.refused, 0
+        late, ahead = len(refused.late), len(refused.ahead)
+        for number, (digest, rows) in enumerate(event.batches, event.number):
+            producer.kept[number] = (digest, event.sequence, rows, late, ahead, event.watermark, first_row)
+            gone = producer.kept.pop(number - self._config.kept_acknowledgements, None)
+            self.nbytes += ACKNOWLEDGEMENT_BYTES if gone is None else 0
+            producer.expected, first_row = number + 1, first_row + rows
         producer.last, producer.sequence = event.time, event.sequence
         self.nbytes += ACKNOWLEDGEMENT_BYTES * (bool(event.source) - bool(producer.source))
         producer.source = event.source
@@ -352,48 +345,7 @@ class Producers:
         self.nbytes -= 0 if producer is None else producer.nbytes
 
 
-def _as_many(command: Push | Recall, record: tuple[bytes, int, int, int, int, int | None]) -> bool:
+def _as_many(command: Push | Recall, record: _Kept) -> bool:
     """Whether a repeated batch has as many rows as the accepted batch."""
-    _, _, accepted, late, ahead, _ = record
+    _, _, accepted, late, ahead, _, _ = record
     return isinstance(command, Push) and command.table.num_rows == accepted + late + ahead
-
-
-def check_identity(command: Push | Recall) -> None:
-    """Raise InvalidInput for an invalid producer, epoch or number."""
-    if command.producer.startswith(PRODUCER_PREFIX):
-        raise InvalidInput(
-            f"producer {command.producer[:MAX_NAME_BYTES]!r}: names that begin with {PRODUCER_PREFIX!r} are for the"
-            " streams that the service derives; take another name",
-            reason="RESERVED_PRODUCER",
-            producer=command.producer[:MAX_NAME_BYTES],
-        )
-    if not command.producer and command.digest == STAGED:
-        raise InvalidInput("a batch in parts needs a producer's name, so that it is taken once; give one")
-    if len(command.producer.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
-        raise InvalidInput(f"the producer's name is longer than {MAX_NAME_BYTES} bytes; take a shorter one")
-    if isinstance(command, Push):
-        _check_source(command)
-    for label, value in (("epoch", command.epoch), ("number", command.number), ("since", command.since)):
-        if not 0 <= value <= _MAX_INT64:
-            raise InvalidInput(f"producer {command.producer!r}: {label} {value} is not between 0 and {_MAX_INT64}")
-        if value and not command.producer:
-            raise InvalidInput(f"{label} {value} without a producer's name means nothing; name the producer")
-
-
-def _check_source(command: Push) -> None:
-    """Raise InvalidInput for a source position that is too long, or has no producer."""
-    for label, position in (("position", command.source), ("after", command.after)):
-        if position is None or (label == "position" and not position):
-            continue
-        if not command.producer:
-            raise InvalidInput(
-                f"{label} {position[:MAX_SOURCE_BYTES]!r} is a source position, which is kept for a producer, and the"
-                " batch names no producer; name one, or leave the position out",
-                field=label,
-            )
-        if len(position) > MAX_SOURCE_BYTES:
-            raise InvalidInput(
-                f"producer {command.producer!r}: {label} has {len(position):,} bytes; a source position has at most"
-                f" {MAX_SOURCE_BYTES}",
-                field=label,
-            )

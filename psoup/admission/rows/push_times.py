@@ -14,6 +14,7 @@ first versions of a key get the physical ID W.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -72,15 +73,15 @@ def in_event_time(
     bound: int,
     now: int,
     *,
-    whole: bool = False,
+    alone: Sequence[int] | None = None,
     new: NewKeys | None = None,
 ) -> Taken:
     """Find the accepted rows, the refused times, and the new watermark. `bound`: the greatest accepted time.
 
     `now`: the clock, past which no tuple moves the watermark, unless the stream states AHEAD. Raises InvalidBatch for a
-    NULL time. `whole`: raise FailedPrecondition if a row would be refused. That includes rows that would be refused if
-    each came in a separate push. `new`: the test for keys of a table without a version. Without refused rows nothing is
-    copied.
+    NULL time. `alone`: the rows are of several pushes with these numbers of rows; empty if each row is a push. Then
+    raises FailedPrecondition if a row would be refused, here or if the pushes came one after the other. `new`: the test
+    for keys of a table without a version. Without refused rows nothing is copied.
     """
     assert spec.time_attribute is not None
     check_times(spec, columns)
@@ -92,7 +93,7 @@ def in_event_time(
     bound = min(bound, _GREATEST)
     some_refused = int(times.min()) < earliest or int(times.max()) > bound
     furthest = now if spec.clock_bound else _GREATEST
-    if whole and (some_refused or _refused_alone(times, furthest, spec.lateness)):
+    if alone is not None and (some_refused or _refused_alone(times, furthest, spec.lateness, alone)):
         raise FailedPrecondition("some of the rows would be refused alone", reason="NOT_WHOLE")
     if not some_refused:
         return Taken(batch, refused, max(earliest, min(int(times.max()), furthest) - spec.lateness))
@@ -120,13 +121,18 @@ def _take_first_versions(columns: tuple[Column, ...], late: Array, new: NewKeys 
     return watermark if len(first) else None
 
 
-def _refused_alone(times: Array, furthest: int, lateness: int) -> bool:
-    """Whether one of the rows would be late after the rows before it, if each came in a separate push. O(rows)."""
-    if len(times) == 1:
+def _refused_alone(times: Array, furthest: int, lateness: int, sizes: Sequence[int]) -> bool:
+    """Whether a row would be late after the pushes before its push. `sizes`: as `alone` of `in_event_time`. O(rows)."""
+    least = most = times
+    if sizes:
+        ends = np.cumsum([size for size in sizes if size])
+        starts = np.concatenate([[0], ends[:-1]])
+        least, most = np.minimum.reduceat(times, starts), np.maximum.reduceat(times, starts)
+    if len(least) == 1:
         return False
-    reached = np.maximum.accumulate(times)
+    reached = np.maximum.accumulate(most)
     reached = np.minimum(reached, furthest) if reached[-1] > furthest else reached
-    return bool((times < reached - lateness).any())
+    return bool((least[1:] < reached[:-1] - lateness).any())
 
 
 def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None, now: int) -> tuple[Batch, int | None]:

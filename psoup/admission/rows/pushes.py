@@ -19,8 +19,9 @@ from psoup.admission.attachment import check_push
 from psoup.admission.budget import MemoryBudget
 from psoup.admission.catalog import KnownStream, refuse_derived
 from psoup.admission.clock_heartbeats import live_after
+from psoup.admission.rows.batch_identity import check_identity
 from psoup.admission.rows.first_versions import NewKeys, new_keys, new_keys_of
-from psoup.admission.rows.producers import check_identity
+from psoup.admission.rows.idempotency_keys import is_key
 from psoup.admission.rows.push_times import NONE_REFUSED, Taken, in_event_time, in_system_time, latest_time
 from psoup.admission.rows.refused_rows import rows_refused
 from psoup.admission.rows.table_rows import count_replaced, given_columns, table_columns
@@ -64,12 +65,19 @@ def read_columns(
         table.validate(full=True)
     except (pa.ArrowInvalid, pa.ArrowIndexError) as problem:
         raise InvalidBatch(f"the batch is not valid Arrow data: {problem}", reason="CORRUPT_BATCH") from problem
-    columns = columns_from_arrow(spec.schema, table, spec.name)
+    columns = columns_from_arrow(spec.schema, _joined(table), spec.name)
     for attribute, column in zip(spec.schema.attributes, columns, strict=True):
         if column.type.kind is Kind.TEXT:
             check_text(attribute.name, column, config.text_bytes)
         check_finite(attribute.name, column)
     return columns if spec.table is None else table_columns(spec, spec.table, columns, table.schema.names)
+
+
+def _joined(table: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
+    """The same rows in one piece. PyArrow makes an object for each piece of a column that is joined alone."""
+    if isinstance(table, pa.RecordBatch) or any(map(pa.types.is_dictionary, table.schema.types)):
+        return table
+    return table.combine_chunks()
 
 
 def _check_growth(spec: StreamSpec, table: pa.RecordBatch | pa.Table, limit: int) -> None:
@@ -229,15 +237,20 @@ def decide_recall(stream: KnownStream, command: Recall | Locate, sequence: int, 
         return Prepared(stream.producers.position(command, now))
     check_identity(command)
     earlier = stream.producers.admit(command, command.digest, now, sequence)
-    earlier = None if earlier is None else _repeated(stream.spec, earlier)
+    earlier = None if earlier is None else _repeated(stream.spec, command, earlier)
     return Prepared(earlier or PushAcknowledgement(sequence, watermark=stream.watermark))
+
+
+def _not_whole(why: str) -> FailedPrecondition:
+    """The error for pushes that cannot share an event. No caller gets it, because each push is then prepared alone."""
+    return FailedPrecondition(why, reason="NOT_WHOLE")
 
 
 def _counts(spec: StreamSpec, command: Push, taken: Taken) -> _Counts:
     """The counts of an acknowledgement. Raises FailedPrecondition if joined pushes would replace each other's rows."""
     replaced = count_replaced(spec, taken.batch)
     if replaced and command.whole:
-        raise FailedPrecondition("a row of one push would replace a row of another push", reason="NOT_WHOLE")
+        raise _not_whole("a row of one push would replace a row of another push")
     late_rows = None
     if spec.table is not None and taken.late is not None and len(taken.refused.late):
         late_rows = tuple(np.flatnonzero(taken.late)[:LATE_LISTED].tolist())
@@ -245,8 +258,13 @@ def _counts(spec: StreamSpec, command: Push, taken: Taken) -> _Counts:
     return len(taken.batch), late, ahead, taken.watermark, 0, replaced, late_rows
 
 
-def _repeated(spec: StreamSpec, earlier: PushAcknowledgement) -> PushAcknowledgement:
-    """The acknowledgement of a repeated batch. A producer's memory does not have the numbers of late rows."""
+def _repeated(spec: StreamSpec, command: Push | Recall, earlier: PushAcknowledgement) -> PushAcknowledgement:
+    """The acknowledgement of a repeated batch. A producer's memory does not have the numbers of late rows.
+
+    Raises FailedPrecondition if further batches share the push, because they may be new.
+    """
+    if isinstance(command, Push) and command.shared:
+        raise _not_whole("the first batch is a repeat")
     by_key = spec.table is not None and spec.event_time and earlier.late > 0
     return replace(earlier, late_rows=()) if by_key else earlier
 
@@ -274,12 +292,11 @@ def decide_push(
     if command.producer:
         columns, digest = _identified(stream.spec, command, columns, config)
         if (earlier := stream.producers.admit(command, digest, now, sequence)) is not None:
-            return Prepared(_repeated(stream.spec, earlier))
+            return Prepared(_repeated(stream.spec, command, earlier))
         source, before, needed, forgotten = _facts_of_producer(stream, command, budget, now)
     if columns is None:
         columns = read_columns(stream.spec, command.table, config, staged=digest == STAGED)
-    taken = _taken(stream, command, columns, config, now, published)
-    batch = taken.batch
+    batch = (taken := _taken(stream, command, columns, config, now, published)).batch
     given = given_columns(stream.spec, command.table.schema.names, columns)
     room = stream.room_of_patches(batch, given, budget.tuples)
     budget.check_batch(stream.spec, needed + (batch.nbytes + room if len(batch) else 0), room)
@@ -303,6 +320,7 @@ def decide_push(
         given=given,
         room=room,
         floor=taken.floor,
+        shared=command.shared,
     )
     event = event if foreseen is None else foreseen.same(event)
     return Prepared(PushAcknowledgement(event.sequence, False, *counts), event)
@@ -313,7 +331,9 @@ def _facts_of_producer(
 ) -> tuple[bytes, int | None, int, int]:
     """Facts of a producer's batch: its source position, the rows before it, its bytes, and `Pushed.forgotten`.
 
-    Raises the errors of `Producers`."""
+    Raises the errors of `Producers`, and FailedPrecondition for batches that cannot share an event."""
+    if command.shared and (stream.spec.table is not None or is_key(command.producer)):
+        raise _not_whole("a table, or a producer of one batch, takes each batch alone")
     source, before = stream.producers.source_after(command, now), stream.producers.sent_before(command)
     needed = stream.producers.needed(command)
     forgotten = stream.producers.making_way(command, now, budget.full_of_producers(stream.tenant, needed))
@@ -347,7 +367,8 @@ def _taken(
     if stream.spec.event_time:
         bound = latest_time(stream.spec, config, now)
         new = new_keys(stream, published)
-        taken = in_event_time(stream.spec, columns, stream.watermark, bound, now, whole=command.whole, new=new)
+        sizes = [batch.rows for batch in command.shared] if command.whole else None
+        taken = in_event_time(stream.spec, columns, stream.watermark, bound, now, alone=sizes, new=new)
         if command.all_or_none and taken.late is not None and taken.ahead is not None and taken.refused.count:
             facts = (np.flatnonzero(taken.late), np.flatnonzero(taken.ahead))
             raise rows_refused(stream.spec, columns, facts, stream.watermark, bound, now)

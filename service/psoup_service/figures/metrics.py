@@ -10,7 +10,7 @@ tables (`table_sizes`), and derived streams with the greatest lag (`derived_figu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -248,20 +248,22 @@ class Metrics:
             timed = self._timed[method, protocol] = self._seconds.labels(method, protocol)
         timed.observe(seconds)
 
-    def pushed(self, push: PushAcknowledgement, size: int) -> None:
-        """Count a batch. A duplicate is not counted, because the batch was counted when it was taken."""
-        if push.duplicate:
+    def pushed(self, pushes: Sequence[PushAcknowledgement], size: int) -> None:
+        """Count batches of `size` bytes. A duplicate is not counted, because it was counted when it was taken."""
+        new = [push for push in pushes if not push.duplicate]
+        if not new:
             return
+        accepted, late, ahead = (sum(getattr(push, name) for push in new) for name in ("accepted", "late", "ahead"))
         notes = NOTES.get()
         if notes is not None:
-            notes.rows += push.accepted
-        self._batches.inc()
-        self._tuples.inc(push.accepted)
+            notes.rows += accepted
+        self._batches.inc(len(new))
+        self._tuples.inc(accepted)
         self._bytes.inc(size)
-        if push.late:
-            self._late.inc(push.late)
-        if push.ahead:
-            self._ahead.inc(push.ahead)
+        if late:
+            self._late.inc(late)
+        if ahead:
+            self._ahead.inc(ahead)
 
     def refused(self, error: PSoupError) -> None:
         """Count the refusal of a call, or of one answer among many, by a quota or a budget. Any thread may call it."""

@@ -23,10 +23,10 @@ from dataclasses import replace
 from functools import partial
 
 from psoup.admission import Admission
-from psoup.admission.together import is_small, join, share
+from psoup.admission.together import is_small, join, prepare_shared, share
 from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
-from psoup.events.commands import CreateStream, Push, RaiseWatermarks
+from psoup.events.commands import Command, CreateStream, Push, RaiseWatermarks
 from psoup.work.clock import Clock
 from psoup_service.figures.call_notes import moment
 from psoup_service.figures.durations import StageTimes
@@ -81,6 +81,7 @@ class Sequencer(StageThread):
         stages = stages or StageTimes()
         self._waits = stages.waited
         self._committer = Committer(store, writer, room, error, failed, self._written, stages)
+        self.shortage = self._committer.shortage
         self._taken = 0
         """The number of commands that the sequencer has taken from the lines."""
         self.binder = BindingThread(lambda: self._taken, failed, weight)
@@ -310,7 +311,7 @@ class Sequencer(StageThread):
         pushes = [submission.command for submission in taken if isinstance(submission.command, Push)]
         size = sum(submission.size for submission in taken)
         try:
-            prepared = self._prepare(replace(taken[0], command=join(pushes), size=size))
+            prepared = self._prepare(replace(taken[0], size=size), join(pushes))
         except PSoupError:  # the one at fault is found when each is prepared alone
             return False
         assert prepared.event is not None and isinstance(prepared.acknowledgement, PushAcknowledgement)
@@ -320,16 +321,17 @@ class Sequencer(StageThread):
     def _prepare_alone(
         self, submission: Submission, group: CommitGroup, refused: list[tuple[Submission, PSoupError]]
     ) -> None:
+        refusal: PSoupError | None
         try:
             if self._put_beside(submission):
                 return
-            prepared = self._prepare(submission)
-        except PSoupError as refusal:
-            if isinstance(refusal, ResourceExhausted):  # so that the next command may find room
-                self._writer.make_room(self._clock.now())
-            refused.append((submission, refusal))
-            return
-        group.add(submission, prepared)
+            prepared = prepare_shared(submission.command, partial(self._prepare, submission))
+            group.add(submission, prepared)
+            refusal = prepared.refusal
+        except PSoupError as problem:
+            refused.append((submission, refusal := problem))
+        if isinstance(refusal, ResourceExhausted):  # so that the next command may find room
+            self._writer.make_room(self._clock.now())
 
     def _put_beside(self, submission: Submission) -> bool:
         """Give a large push to the spooler, or a long registration to the binder, again if its streams have changed.
@@ -369,16 +371,12 @@ class Sequencer(StageThread):
         self._spooler.put(SpoolJob(foreseen, partial(self._come_back, submission)))
         return True
 
-    def shortage(self) -> str:
-        """The reason why the store refuses commands at present; "" if it takes them. From any thread."""
-        return self._committer.shortage()
-
     def _check_room(self, size: int) -> None:
         self._committer.check_room()
         self._store.check_room(size)
 
-    def _prepare(self, submission: Submission) -> Prepared:
-        command, ahead = submission.command, submission.ahead
+    def _prepare(self, submission: Submission, command: Command) -> Prepared:
+        ahead = submission.ahead
         ready, foreseen = self._store.make_ready, None
         self._store.copy_gate.check()
         if ahead is not None:

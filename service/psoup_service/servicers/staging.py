@@ -114,7 +114,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
             stage.committing = False
         assert isinstance(acknowledgement, PushAcknowledgement)
         self._stages.drop(stage)
-        self._backend.metrics.pushed(acknowledgement, table.nbytes)
+        self._backend.metrics.pushed((acknowledgement,), table.nbytes)
         return staging_pb2.CommitStageResponse(outcome=_outcome(acknowledgement))
 
     async def AbortStage(

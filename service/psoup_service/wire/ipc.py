@@ -175,22 +175,50 @@ def _plain(payload: Payload, limits: Limits) -> tuple[pa.RecordBatch, int] | Non
     mark, size = PREFIX.unpack_from(payload, start)
     if mark != MARK or not 0 < size <= SHORT_HEADER:
         return None
-    message = pa.ipc.read_message(pa.py_buffer(payload).slice(start))
-    body = message.body
-    end = start + PREFIX.size + size + body.size
-    if len(payload) > end + len(_END) or payload[end:] not in (b"", _END):
+    source = pa.py_buffer(payload).slice(start)
+    layout = _layout(bytes(payload[start + PREFIX.size : start + PREFIX.size + size]), source)
+    if layout is None or not (0 <= layout.rows <= limits.batch_rows and layout.memory <= limits.batch_decoded_bytes):
         return None
-    raw = memoryview(message.metadata)
-    batch = batch_of(raw)[0]
-    if batch is None or message.type != "record batch" or batch.place(3) is not None or body.address % 8:
+    body = PREFIX.size + size
+    end = start + body + layout.body
+    if (source.address + body) % 8 or not end <= len(payload) <= end + len(_END) or payload[end:] not in (b"", _END):
         return None
-    rows, memory = declared_sizes(batch, body)
-    buffers = batch.vector(2)
-    if not 0 <= rows <= limits.batch_rows or memory > limits.batch_decoded_bytes or buffers is None:
-        return None
-    if any(place % 8 for place in struct.unpack_from(f"<{2 * buffers[1]}q", raw, buffers[0])[::2]):
-        return None
-    return pa.ipc.read_record_batch(message, head.schema), memory
+    return pa.ipc.read_record_batch(source, head.schema), layout.memory
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The header of a plain record batch: its rows, the bytes of its buffers, and the bytes of its body."""
+
+    rows: int
+    memory: int
+    body: int
+
+
+def _layout(header: bytes, source: pa.Buffer) -> _Layout | None:
+    """The layout of the message at the start of `source`, whose header is given. None if it is not plain, or damaged.
+
+    Raises one of FAILURES for bytes that are not a message.
+    """
+    layout = _layouts.get(header)
+    if layout is None:
+        message = pa.ipc.read_message(source)
+        raw = memoryview(message.metadata)
+        batch = batch_of(raw)[0]
+        if batch is None or message.type != "record batch" or batch.place(3) is not None:
+            return None
+        rows, memory = declared_sizes(batch, message.body)
+        buffers = batch.vector(2)
+        if buffers is None or any(at % 8 for at in struct.unpack_from(f"<{2 * buffers[1]}q", raw, buffers[0])[::2]):
+            return None
+        if len(_layouts) >= _REMEMBERED:
+            _layouts.clear()
+        layout = _layouts[header] = _Layout(rows, memory, message.body.size)
+    return layout
+
+
+_layouts: dict[bytes, _Layout] = {}
+"""Cache of plain record batches by header: batches with as many rows in columns of fixed width have the same one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from psoup_client.ingest.messages import SHARED_BATCHES, SHARED_BYTES, SHARED_RO
 from psoup_client.ingest.pipeline import NumberedBatch
 from psoup_client.payload import Payload, read
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc, streams_pb2, streams_pb2_grpc, types_pb2
-from psoup_service.servicers.ingest import MOST_MORE
+from psoup_service.servicers.push_stream import MOST_MORE
 from psoup_service.wire.status import status_of
 
 

@@ -15,19 +15,28 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from psoup.admission import Admission
+from psoup.admission.together import prepare_shared
 from psoup.answer.invoke import invoke
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.errors import AlreadyExists, FailedPrecondition, Internal, ResourceExhausted
-from psoup.events.acknowledgements import Acknowledgement, PushAcknowledgement, QueryAcknowledgement
-from psoup.events.commands import CreateStream, Push, Register
+from psoup.events.acknowledgements import (
+    Acknowledgement,
+    PushAcknowledgement,
+    QueryAcknowledgement,
+    SharedAcknowledgement,
+)
+from psoup.events.commands import CreateStream, Push, Register, SharedBatch
 from psoup.events.events import Event
+from psoup.values.digests import digest_of
 from psoup_storage import DurableStore
 from psoup_storage.durable.chunks import folder as chunks
 from psoup_testing.crash.acknowledgements import Row, batch_rows, problems
@@ -173,10 +182,14 @@ class Lives:
             self._epochs[producer] += 1
         key = producer, self._epochs[producer]
         count = self.chance.randrange(1, 4)
-        for number in range(self.acknowledged.get(key, 0), self.acknowledged.get(key, 0) + count):
-            life.push(*key, number)
-            if self.chance.random() < 0.3:  # the reply is lost, and the batch is sent again
-                life.push(*key, number)
+        back = self.chance.randrange(3) if self.chance.random() < 0.3 else 0  # replies of an earlier group were lost
+        numbers = [*range(max(0, self.acknowledged.get(key, 0) - back), self.acknowledged.get(key, 0) + count)]
+        while numbers:
+            size = self.chance.randrange(1, len(numbers) + 1)
+            life.push(*key, *numbers[:size])
+            if self.chance.random() < 0.3:  # the reply is lost, and batches are sent again
+                life.push(*key, *numbers[self.chance.randrange(size) : size])
+            numbers = numbers[size:]
         life.flush(lambda: self.acknowledged.update({key: self.acknowledged.get(key, 0) + count}))
         if key[1] > 1 and self.chance.random() < 0.3:  # a fenced instance does not know that it is
             life.zombie(producer, key[1] - 1, self.acknowledged.get((producer, key[1] - 1), 0))
@@ -200,9 +213,8 @@ class _Life:
 
     def send(self, command: Any) -> Acknowledgement:
         """Prepare a command; the event waits for `flush`."""
-        prepared = self.admission.prepare(command, _NOW)
-        if prepared.event is not None:
-            self._group.append(prepared.event)
+        prepared = prepare_shared(command, lambda each: self.admission.prepare(each, _NOW))
+        self._group += prepared.events
         return prepared.acknowledgement
 
     def flush(self, acknowledge: Any = lambda: None) -> None:
@@ -220,13 +232,18 @@ class _Life:
         assert isinstance(done, QueryAcknowledgement)
         return done.query_id
 
-    def push(self, producer: int, epoch: int, number: int) -> None:
-        """Send a batch; it is acknowledged with `flush`."""
-        rows = batch_rows(producer, epoch, number)
-        table = pa.table(dict(zip(("k", "e", "n", "part"), map(list, zip(*rows, strict=True)), strict=True)))
-        done = self.send(Push("s", table, f"p{producer}", epoch, number))
-        assert isinstance(done, PushAcknowledgement)
-        assert done.accepted == len(rows), f"{done.accepted} of {len(rows)} rows were taken"
+    def push(self, producer: int, epoch: int, *numbers: int) -> None:
+        """Send a batch, or several that share a push; they are acknowledged with `flush`."""
+        batches = [batch_rows(producer, epoch, number) for number in numbers]
+        columns = zip(*chain.from_iterable(batches), strict=True)
+        table = pa.table(dict(zip(("k", "e", "n", "part"), map(list, columns), strict=True)))
+        shared = tuple(SharedBatch(digest_of([repr(rows).encode()]), len(rows)) for rows in batches)
+        command = Push("s", table, f"p{producer}", epoch, numbers[0], shared[0].digest)
+        done = self.send(replace(command, shared=shared, whole=True) if len(shared) > 1 else command)
+        answers = done.batches if isinstance(done, SharedAcknowledgement) else (done,)
+        for answer, rows in zip(answers, batches, strict=True):
+            assert isinstance(answer, PushAcknowledgement)
+            assert answer.accepted == len(rows), f"{answer.accepted} of {len(rows)} rows were taken"
 
     def zombie(self, producer: int, epoch: int, number: int) -> None:
         """Send a batch of an older epoch; it ought to be refused."""

@@ -21,7 +21,7 @@ from hypothesis import note
 
 from psoup.admission import Admission
 from psoup.errors import Internal, InvalidInput, ResourceExhausted
-from psoup.events.commands import AlterStream, RegisterMany
+from psoup.events.commands import AlterStream, RegisterMany, SharedBatch
 from psoup.events.events import Event, Pushed, RegisteredMany
 from psoup.events.groups import GroupChanged
 from psoup_storage import DurableStore, open_store
@@ -88,6 +88,9 @@ def gate_with_everything() -> Gate:
     gate.push("other", x=[7, 8])
     for number in range(3):
         gate.produce(number, rows(t=[7 + number], i=[number]), producer="pump \ud800", epoch=3)
+    shared = SharedBatch(b"3", 2), SharedBatch(b"4", 1)
+    three = rows(t=[10, 11, 12], i=[3, 4, 5])
+    gate.produce(3, three, producer="pump \ud800", epoch=3, digest=b"3", shared=shared, whole=True)
     gate.push("s", t=[0], x=["late alone"])
     gate.send(RegisterMany(["SELECT i FROM s WHERE i > 1", "SELECT x FROM other"], None, "two"))
     blocks: list[tuple[str, list[Any]]] = [

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from psoup.admission import Admission
 from psoup.admission.rows.idempotency_keys import key_name
+from psoup.admission.together import prepare_shared
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.events.acknowledgements import ProducerAcknowledgement
-from psoup.events.commands import CreateStream, Heartbeat, Locate, Push
+from psoup.events.commands import CreateStream, Heartbeat, Locate, Push, SharedBatch
 from psoup.events.events import Pushed
 from psoup.events.tenants import CreateTenant, Quotas
 from psoup.model import SECOND
@@ -33,6 +34,7 @@ CONFIG = EngineConfig(producers=3, producer_rest=SECOND, kept_acknowledgements=2
 SHARED = replace(CONFIG, producers=1_000, memory_bytes=23_600)
 """With a second tenant the first one's producers may take 4,425 bytes: three with four batches."""
 EMPTY = rows(t=[])
+DIGEST = b"no rows"
 LIARS = {"x", "y"}
 """Who begins again under its old epoch, and says that this was never sent: its own loss."""
 NAMES = st.sampled_from(["a", "b", "c", "d", "e", *LIARS])
@@ -69,14 +71,17 @@ class Place:
         self.tell(CreateStream("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t"))
 
     def tell(self, command: Any) -> None:
-        event = self.admission.prepare(command, self.now * SECOND).event
-        if event is None:
-            return
-        self.store.append([event])
-        if isinstance(event, Pushed):
-            key = (event.producer, event.epoch, event.number)
-            assert key not in self.taken or event.producer in LIARS, f"{key} was taken twice"
-            self.taken.add(key)
+        prepared = prepare_shared(command, lambda each: self.admission.prepare(each, self.now * SECOND))
+        self.store.append(prepared.events)
+        for event in prepared.events:
+            if not isinstance(event, Pushed):
+                continue
+            for place in range(len(event.batches)):
+                key = (event.producer, event.epoch, event.number + place)
+                assert key not in self.taken or event.producer in LIARS, f"{key} was taken twice"
+                self.taken.add(key)
+        if prepared.refusal is not None:
+            raise prepared.refusal
 
     def begin(self, name: str) -> None:
         epoch = self.epochs[name] = 0 if name in LIARS else self.epochs.get(name, -1) + 1
@@ -91,10 +96,26 @@ class Place:
         known = sender.since if since else 0
         try:
             position = b"%d of %d" % (number, sender.epoch) if source else b""
-            self.tell(Push("s", EMPTY, name, sender.epoch, number, since=known, source=position))
+            self.tell(Push("s", EMPTY, name, sender.epoch, number, DIGEST, since=known, source=position))
             sender.number = max(sender.number, number + 1)
         except PSoupError as problem:
             self.refused.add(problem.reason)
+
+    def share(self, name: str, back: int, count: int) -> None:
+        """`count` numbers of a sender in one push, from one of those `back` before its next number on."""
+        sender = self.senders.get(name)
+        if sender is None:
+            return
+        first = max(0, sender.number - back)
+        try:
+            shared = (SharedBatch(DIGEST, 0),) * count
+            numbered = Push("s", EMPTY, name, sender.epoch, first, DIGEST, since=sender.since)
+            self.tell(replace(numbered, shared=shared, whole=True))
+            sender.number = max(sender.number, first + count)
+        except PSoupError as problem:
+            self.refused.add(problem.reason)
+            while (name, sender.epoch, sender.number) in self.taken:
+                sender.number += 1
 
     def key(self, name: str) -> None:
         """A request with an idempotency key."""
@@ -128,6 +149,7 @@ STEPS = st.lists(
         st.tuples(st.just("begin"), NAMES),
         st.tuples(st.just("send"), NAMES, st.integers(0, 3), st.booleans(), st.booleans()),
         st.tuples(st.just("send"), NAMES, st.integers(0, 1), st.just(True), st.booleans()),
+        st.tuples(st.just("share"), NAMES, st.integers(0, 3), st.integers(2, 4)),
         st.tuples(st.just("key"), st.sampled_from("pqrstu")),
         st.tuples(st.just("rest"), st.integers(0, 2)),
         st.tuples(st.just("forget")),

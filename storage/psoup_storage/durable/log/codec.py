@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from psoup.data.stored_chunk import Stored
 from psoup.errors import PSoupError
-from psoup.events.commands import Extent
+from psoup.events.commands import Extent, SharedBatch
 from psoup.events.events import (
     Attached,
     Event,
@@ -178,7 +178,7 @@ def _encode_push(event: Pushed, spooled: Spooled | None) -> LogRow:
         digest=event.digest.hex(),
         tenant=event.tenant,
         **_some(forgotten=event.forgotten, live=event.live, source=event.source.hex()),
-        **_some(given=event.given, room=event.room),
+        **_some(given=event.given, room=event.room, shared=[(each.digest.hex(), each.rows) for each in event.shared]),
         **({"before": event.before} if event.number and event.before is not None else {}),
         **({} if event.floor is None else {"floor": event.floor}),
     )
@@ -340,6 +340,7 @@ class Decoder:
             tuple(facts.get("given", ())),
             facts.get("room", 0),
             facts.get("floor"),
+            tuple(SharedBatch(bytes.fromhex(digest), rows) for digest, rows in facts.get("shared", ())),
         )
 
     def _batch(self, row: LogRow, facts: dict[str, Any], spec: StreamSpec) -> Batch:

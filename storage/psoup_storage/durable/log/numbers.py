@@ -28,13 +28,12 @@ class ProducerNumbers:
         self._now = 0
 
     def add(self, event: Pushed) -> None:
-        """Note the number of a batch. Call it for all batches, in the order of the log."""
+        """Note the numbers of a push. Call it for all pushes, in the order of the log."""
         self._now = max(self._now, event.time)
         if event.producer:
             key = (event.stream_id, event.producer)
-            self._seen.setdefault(key, deque(maxlen=self._remembered.acknowledgements)).append(
-                (event.epoch, event.number)
-            )
+            seen = self._seen.setdefault(key, deque(maxlen=self._remembered.acknowledgements))
+            seen.extend((event.epoch, event.number + place) for place in range(len(event.batches)))
             self._active[key] = event.time
 
     def gaps(self, name: Callable[[int], str]) -> Iterator[str]:
