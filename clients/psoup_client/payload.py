@@ -39,10 +39,11 @@ def split(table: pa.Table, batch_rows: int = BATCH_ROWS, time_column: str = "") 
     fit.
     """
     start, at = 0, table.schema.get_field_index(time_column) if time_column else -1
+    long = table.get_total_buffer_size() > BATCH_BYTES  # unlike nbytes, it reads no values
     while start < table.num_rows:
         rows = min(batch_rows, table.num_rows - start)
         piece = table.slice(start, rows)
-        if rows > 1 and piece.nbytes > BATCH_BYTES:
+        if long and rows > 1 and piece.nbytes > BATCH_BYTES:
             rows = max(1, rows * BATCH_BYTES // piece.nbytes)
             piece = table.slice(start, rows)
         data = _write(piece)
@@ -70,12 +71,32 @@ def one_message(table: pa.Table, time_column: str) -> Payload | None:
 
 
 def _write(table: pa.Table) -> bytes:
+    """Write an Arrow IPC stream with one batch. Plain columns take a third of the time of a writer of PyArrow."""
+    if table.num_columns and table.column(0).num_chunks > 1:
+        table = table.combine_chunks()
+    batches = table.to_batches()
+    if len(batches) == 1 and not any(map(pa.types.is_dictionary, table.schema.types)):
+        return b"".join((_head(table.schema), batches[0].serialize(), _END))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
-        if table.num_columns and table.column(0).num_chunks > 1:
-            table = table.combine_chunks()
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
+
+
+def _head(schema: pa.Schema) -> bytes:
+    """The message with the schema. The last one is cached, because a producer sends the same one in each batch."""
+    global _last_head
+    last, message = _last_head
+    if not schema.equals(last, check_metadata=True):
+        message = schema.serialize().to_pybytes()
+        _last_head = schema, message
+    return message
+
+
+_last_head: tuple[pa.Schema, bytes] = pa.schema([]), pa.schema([]).serialize().to_pybytes()
+
+_END = b"\xff\xff\xff\xff\0\0\0\0"
+"""The end of an Arrow IPC stream."""
 
 
 def read(data: bytes) -> pa.Table:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from psoup_client.arguments import checking_arguments
 from psoup_client.channel.connection import Connection, Names
 from psoup_client.columns.casts import ISO, TimeOptions
-from psoup_client.columns.convert import to_table
+from psoup_client.columns.convert import as_it_is, plain_schema, to_table
 from psoup_client.errors import InvalidData, OutOfRange
 from psoup_client.inputs import Rows
 from psoup_client.schema import StreamInfo
@@ -43,6 +43,8 @@ class Session:
         self.timezone: str | None = None
         """The zone of times that are given without one; None: UTC."""
         self._schemas: dict[str, StreamInfo] = {}
+        self._plain: dict[str, tuple[StreamInfo, pa.Schema | None]] = {}
+        """The `plain_schema` of definitions in `_schemas`, each with its definition."""
         self._lock = threading.Lock()
         self.senders: weakref.WeakSet[Any] = weakref.WeakSet()
         """Producers that are perhaps open. They end before the channel is closed."""
@@ -66,6 +68,8 @@ class Session:
         schema, apart, is_long = self._schemas.get(stream.lower()), self.connection.apart, _is_long(data)
         if schema is not None:
             try:
+                if (table := as_it_is(data, schema, self._plain_schema(stream.lower(), schema))) is not None:
+                    return table
                 return apart(is_long, to_table, data, schema, times)
             except InvalidData:  # the stream may have other columns by now: describe it again
                 fresh = self.describe(stream, wait_for=0)
@@ -73,6 +77,12 @@ class Session:
                     raise
                 return apart(is_long, to_table, data, fresh, times)
         return apart(is_long, to_table, data, self.describe(stream, wait_for=0), times)
+
+    def _plain_schema(self, key: str, info: StreamInfo) -> pa.Schema | None:
+        known = self._plain.get(key)
+        if known is None or known[0] is not info:
+            known = self._plain[key] = info, plain_schema(info)
+        return known[1]
 
     def _time_column(self, stream: str) -> str:
         """Return the column with the times of a stream's rows if the schema is known, else ""."""

@@ -31,6 +31,27 @@ from psoup_client.phrases import verb
 from psoup_client.schema import ColumnInfo, StreamInfo
 
 
+def plain_schema(stream: StreamInfo) -> pa.Schema | None:
+    """The schema of tables that `to_table` returns as they are, apart from NULLs. None for a table of the service."""
+    return None if stream.primary_key else pa.schema([(column.name, column.arrow) for column in stream.columns])
+
+
+def as_it_is(data: Any, stream: StreamInfo, plain: pa.Schema | None) -> pa.Table | None:
+    """Return `data` as a table if `to_table` would change nothing, else None. `plain`: see `plain_schema`. O(columns).
+
+    Raises InvalidData for a NULL that the stream does not take.
+    """
+    if plain is None or not isinstance(data, pa.Table | pa.RecordBatch):
+        return None
+    if not data.schema.equals(plain, check_metadata=True):
+        return None
+    table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+    for place, column in enumerate(stream.columns):
+        if not column.nullable:
+            _check_nulls(table.column(place), column, stream)
+    return table
+
+
 def to_table(data: Any, stream: StreamInfo, times: TimeOptions = ISO) -> pa.Table:
     """Convert `data` to a table with columns of `stream` only, in types that the service takes. O(rows)."""
     if isinstance(data, pa.RecordBatch):

@@ -84,7 +84,7 @@ class DirectPusher:
                 except PSoupError as problem:
                     raise after_rows(problem, rows) from None
                 self._client.note_sequence(replies[-1].sequence)
-                result = result.plus(replies[-1], refused_of(payload, replies[-1], rows))
+                result = result.plus(replies[-1:], refused_of(payload, replies[-1], rows))
                 rows += payload.rows
         return result.of(self._stream, replies)
 
@@ -107,7 +107,7 @@ class DirectPusher:
                     raise _counted(self._stream, reply, taken)
                 self._client.note_sequence(reply.sequence)  # a later part may be refused
                 replies.append(reply)
-                result = result.plus(reply)
+                result = result.plus([reply])
         return result.of(self._stream, replies)
 
     def _send_whole(self, table: pa.Table, time_column: str, timeout: float | None) -> Any:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 from psoup_client.errors import ServerFault
@@ -51,10 +52,11 @@ class Messages:
         """The number of the last batch of each message under way."""
         self.shares = False
         """Whether the service takes several batches in a message of this call."""
+        self._next = _Group()
 
     def begin(self) -> None:
         """Begin a call, which sends all batches of the window."""
-        self._sent, self.shares = 0, False
+        self._sent, self.shares, self._next = 0, False, _Group()
         self._last.clear()
 
     @property
@@ -66,12 +68,13 @@ class Messages:
         """Whether the next message may be sent: a further batch would not fit, or too few messages are under way."""
         if not self.waiting:
             return False
-        return len(self._last) < UNDER_WAY or not self.shares or self._group()[1]
+        return len(self._last) < UNDER_WAY or not self.shares or self._grown().is_full
 
     def take(self) -> list[NumberedBatch]:
         """Take the batches of the next message. At least one must wait."""
-        batches, _ = self._group()
-        self._sent += len(batches)
+        count = self._grown().batches
+        batches = list(islice(self._window, self._sent, self._sent + count))
+        self._sent, self._next = self._sent + count, _Group()
         self._last.append(batches[-1].number)
         return batches
 
@@ -90,17 +93,32 @@ class Messages:
         if self._last and self._last[0] == batch.number:
             self._last.popleft()
 
-    def _group(self) -> tuple[list[NumberedBatch], bool]:
-        """The batches of the next message, and whether it has no room for a further batch. O(batches)."""
-        group, rows, size = list[NumberedBatch](), 0, 0
-        for batch in islice(self._window, self._sent, None):
-            rows, size = rows + batch.payload.rows, size + batch.size
-            if group and not (_is_small(batch) and rows <= SHARED_ROWS and size <= SHARED_BYTES):
-                return group, True
-            group.append(batch)
-            if not (self.shares and _is_small(batch)) or len(group) == SHARED_BATCHES:
-                return group, True
-        return group, False
+    def _grown(self) -> _Group:
+        """Add the waiting batches to the next message, as long as they fit. O(added batches)."""
+        group = self._next
+        while not group.is_full and group.batches < self.waiting:
+            batch = self._window[self._sent + group.batches]  # near the end of the window
+            group.add(batch, self.shares and _is_small(batch))
+        return group
+
+
+@dataclass(slots=True)
+class _Group:
+    """The waiting batches that the next message will have. `is_full`: it has no room for a further batch."""
+
+    batches: int = 0
+    rows: int = 0
+    size: int = 0
+    is_full: bool = False
+
+    def add(self, batch: NumberedBatch, may_share: bool) -> None:
+        """Add a batch, unless it does not fit. The first one always fits."""
+        rows, size = self.rows + batch.payload.rows, self.size + batch.size
+        if self.batches and not (may_share and rows <= SHARED_ROWS and size <= SHARED_BYTES):
+            self.is_full = True
+            return
+        self.batches, self.rows, self.size = self.batches + 1, rows, size
+        self.is_full = not may_share or self.batches == SHARED_BATCHES
 
 
 def request_of(batches: Sequence[NumberedBatch]) -> ingest_pb2.PushStreamRequest:

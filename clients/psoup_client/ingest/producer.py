@@ -23,8 +23,9 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import grpc
@@ -224,7 +225,7 @@ class Producer(WindowedProducer):
         times = table.column(self._info.time_column) if self._info.time_column else None
         with self._changed:
             self._next += 1
-        self._note(NumberedBatch(self._next - 1, Payload(b"", table.num_rows, times)), reply)
+        self._note([NumberedBatch(self._next - 1, Payload(b"", table.num_rows, times))], [reply])
 
     def flush(self, timeout: float | None = None) -> PushResult:
         """Wait until every batch is acknowledged; returns the sum of all replies.
@@ -349,36 +350,36 @@ class Producer(WindowedProducer):
         return Unavailable(f"the service at {call.route.address} ended the stream of pushes")
 
     def _acknowledge(self, reply: Any) -> None:
-        batch = self._window[0]  # only this thread removes batches
+        outcomes = [reply, *reply.more]
         with self._changed:
             self._messages.check(reply)
-        self._note(batch, reply)
-        for outcome in reply.more:
-            self._note(self._window[0], outcome)
+            batches = list(islice(self._window, len(outcomes)))  # only this thread removes batches
+        step = len(outcomes) if self._on_reply is None and self._on_refused is None else 1
+        for start in range(0, len(outcomes), step):
+            self._note(batches[start : start + step], outcomes[start : start + step])
 
-    def _note(self, batch: NumberedBatch, reply: Any) -> None:
-        """Add the outcome of a batch, which leaves the window if it is there."""
-        refused = refused_of(batch.payload, reply, self._rows)
+    def _note(self, batches: Sequence[NumberedBatch], outcomes: Sequence[Any]) -> None:
+        """Add the outcomes of the first batches, which leave the window if they are there."""
+        refused, rows = NONE_REFUSED, self._rows
+        for batch, outcome in zip(batches, outcomes, strict=True):
+            some = refused_of(batch.payload, outcome, rows)
+            refused = some if refused is NONE_REFUSED else refused.plus(some)
+            rows += batch.payload.rows
         if refused is not NONE_REFUSED and self._on_refused is not None:
             self._on_refused(refused)
         with self._changed:
-            if self._window:
-                self._window.popleft()
-                self._window_used -= batch.size
+            for batch in batches if self._window else ():
+                self._window_used -= self._window.popleft().size
                 self._messages.replied(batch)
-            self._acknowledged = batch.number + 1
-            self._rows += batch.payload.rows
-            self._result = self._result.plus(reply, refused)
+            self._acknowledged, self._rows = batches[-1].number + 1, rows
+            self._result = self._result.plus(outcomes, refused)
             self._changed.notify_all()
-        self._client.note_sequence(reply.sequence)
+        self._client.note_sequence(outcomes[-1].sequence)
         if self._on_reply is not None:
             self._on_reply(self._result)
 
     def _fail(self, problem: PSoupError) -> None:
-        """End the producer with this problem, and add the row's number among all pushed rows.
-
-        The problem's row is in the first batch without a reply.
-        """
+        """End the producer with a problem of the first batch without a reply. Adds its row's number among all rows."""
         with self._changed:
             if problem.facts.get("row", "").isdigit():
                 problem.facts["pushed_row"] = str(self._rows + int(problem.facts["row"]))

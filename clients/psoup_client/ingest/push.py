@@ -54,19 +54,20 @@ class PushResult(html.Facts):
         sent = [PushedRows(reply.sequence, reply.first_row, reply.accepted) for reply in replies if reply.accepted]
         return replace(self, stream=stream, sent=tuple(sent))
 
-    def plus(self, reply: Any, refused: RefusedRows = NONE_REFUSED) -> PushResult:
-        """Add one more reply (PushResponse or PushStreamResponse) and its refused rows."""
+    def plus(self, replies: Sequence[Any], refused: RefusedRows = NONE_REFUSED) -> PushResult:
+        """Add further replies (PushResponse or PushStreamResponse) and their refused rows."""
+        stated = next((reply for reply in reversed(replies) if reply.HasField("watermark")), None)
         return replace(
             self,
-            sequence=max(self.sequence, reply.sequence),
-            accepted=self.accepted + reply.accepted,
-            late=self.late + reply.late,
-            ahead=self.ahead + reply.ahead,
-            watermark=from_proto(reply.watermark) if reply.HasField("watermark") else self.watermark,
-            batches=self.batches + 1,
-            duplicates=self.duplicates + int(reply.duplicate),
+            sequence=max(self.sequence, *(reply.sequence for reply in replies)),
+            accepted=self.accepted + sum(reply.accepted for reply in replies),
+            late=self.late + sum(reply.late for reply in replies),
+            ahead=self.ahead + sum(reply.ahead for reply in replies),
+            watermark=self.watermark if stated is None else from_proto(stated.watermark),
+            batches=self.batches + len(replies),
+            duplicates=self.duplicates + sum(reply.duplicate for reply in replies),
             refused=self.refused if refused is NONE_REFUSED else self.refused.plus(refused),
-            replaced=self.replaced + reply.replaced,
+            replaced=self.replaced + sum(reply.replaced for reply in replies),
         )
 
     def joined(self, later: PushResult) -> PushResult:

@@ -194,7 +194,7 @@ class Stage:
         self._without_rows()
         self._outcome = outcome
         refused = RefusedRows(tuple(outcome.late_rows)) if outcome.late_by_key else NONE_REFUSED
-        self.result = PushResult().plus(outcome, refused).of(self.stream, [outcome])
+        self.result = PushResult().plus([outcome], refused).of(self.stream, [outcome])
 
     def abort(self) -> None:
         """Drop the added rows. It is harmless if the stage is gone, and has no effect after a commit."""
