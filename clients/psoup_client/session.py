@@ -79,10 +79,10 @@ class Session:
         return apart(is_long, to_table, data, self.describe(stream, wait_for=0), times)
 
     def _plain_schema(self, key: str, info: StreamInfo) -> pa.Schema | None:
-        known = self._plain.get(key)
-        if known is None or known[0] is not info:
-            known = self._plain[key] = info, plain_schema(info)
-        return known[1]
+        entry = self._plain.get(key)
+        if entry is None or entry[0] is not info:
+            entry = self._plain[key] = info, plain_schema(info)
+        return entry[1]
 
     def _time_column(self, stream: str) -> str:
         """Return the column with the times of a stream's rows if the schema is known, else ""."""

@@ -36,6 +36,12 @@ _KILLED = "a service that is killed again and again, and asked by the SDK"
 EXCEPTIONS: dict[str, str] = {
     "crash/test_crash_cdc.py test_a_first_copy_that_is_killed_begins_anew": _KILLED,
     "crash/test_crash_tables.py test_kill_9_while_rows_are_upserted_patched_and_deleted": _KILLED,
+    "service/ingest/test_service_copy_kills.py test_a_standby_that_is_killed_at_any_step_goes_on": _KILLED,
+    "service/ingest/test_service_copy_kills.py test_a_writer_that_is_killed_at_any_step_goes_on": _KILLED,
+    "service/ingest/test_service_promotion_troubles.py test_a_standby_that_is_killed_at_any_moment_is_promoted_later": (
+        _KILLED
+    ),
+    "storage/replica/test_storage_replica_s3_faults.py test_a_standby_follows_through_faults": "by the SDK, faulty",
     "psoup_testing/oracles/table_duel.py TableDuel._compare_tables": "columns and NOW; the question is asked again",
     "psoup_testing/oracles/table_duel.py TableDuel._table": _GUARD,
     "engine/answer/test_answer_again.py History.compare": _CHANGES,

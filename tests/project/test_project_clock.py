@@ -33,6 +33,7 @@ EXCEPTIONS = {
     "clients/psoup_client/copies/moments.py": "a client's own clocks, compared with each other",
     "clients/psoup_client/ingest/direct_pusher.py": "a producer's epoch: greater than the one of an earlier process",
     "clients/psoup_client/ingest/producer.py": "an epoch, as in direct_pusher.py",
+    "clients/psoup_client/ingest/lost_batches.py": "an epoch, as in direct_pusher.py",
     "clients/psoup_spark/stand_job.py": "rows that a service will refuse: Spark has no clock of a service",
     "clients/psoup_recharge/store.py": "when a copy was asked for last, for people",
     "clients/psoup_recharge/entry.py": "how long ago that is",

@@ -200,11 +200,11 @@ class Producers:
         if is_key(command.producer):
             return KEY_BYTES
         producer = self._known.get(command.producer)
-        count, most = len(command.shared) or 1, self._config.kept_acknowledgements
+        count, limit = len(command.shared) or 1, self._config.kept_acknowledgements
         if producer is None:
-            return PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES * (min(count, most) + bool(command.source))
+            return PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES * (min(count, limit) + bool(command.source))
         first = bool(command.source) and not producer.source
-        return ACKNOWLEDGEMENT_BYTES * (first + min(count, most - len(producer.kept)))
+        return ACKNOWLEDGEMENT_BYTES * (first + min(count, limit - len(producer.kept)))
 
     def record(self, event: Pushed) -> None:
         """Record an accepted batch. Forget the producers that made room for it, or were silent for too long."""

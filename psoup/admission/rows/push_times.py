@@ -123,16 +123,16 @@ def _take_first_versions(columns: tuple[Column, ...], late: Array, new: NewKeys 
 
 def _refused_alone(times: Array, furthest: int, lateness: int, sizes: Sequence[int]) -> bool:
     """Whether a row would be late after the pushes before its push. `sizes`: as `alone` of `in_event_time`. O(rows)."""
-    least = most = times
+    oldest = newest = times
     if sizes:
         ends = np.cumsum([size for size in sizes if size])
         starts = np.concatenate([[0], ends[:-1]])
-        least, most = np.minimum.reduceat(times, starts), np.maximum.reduceat(times, starts)
-    if len(least) == 1:
+        oldest, newest = np.minimum.reduceat(times, starts), np.maximum.reduceat(times, starts)
+    if len(oldest) == 1:
         return False
-    reached = np.maximum.accumulate(most)
+    reached = np.maximum.accumulate(newest)
     reached = np.minimum(reached, furthest) if reached[-1] > furthest else reached
-    return bool((least[1:] < reached[:-1] - lateness).any())
+    return bool((oldest[1:] < reached[:-1] - lateness).any())
 
 
 def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None, now: int) -> tuple[Batch, int | None]:

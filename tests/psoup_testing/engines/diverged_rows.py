@@ -15,6 +15,7 @@ from psoup_storage.durable.directory import DIVERGED
 from psoup_storage.replica.restore import restore_copy
 from psoup_storage.replica.targets import Target
 from psoup_testing.engines.format_fixture import END, Soup
+from psoup_testing.oracles.questions import again
 
 
 def kept_table(directory: Path, stream: str, fence: int | None = None) -> pa.Table | None:
@@ -39,7 +40,7 @@ def copied_values(target: Target, path: Path, *streams: str) -> Counter[tuple[st
         try:
             if soup.engine.snapshot().stream(stream, "default").spec.event_time:
                 soup.heartbeat(stream, END + 300 * SECOND)
-            answer = soup.invoke(soup.register(f"SELECT x FROM {stream} BEGIN (START)"))
+            answer = again(soup.invoke, soup.register(f"SELECT x FROM {stream} BEGIN (START)"))
         except NotFound:
             continue
         values.update((stream, value) for value in answer.to_table()["x"].to_pylist())

@@ -41,7 +41,7 @@ class StorageProxy(ThreadingHTTPServer):
         """The address for clients."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
-    def ask(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, Any, bytes]:
+    def pass_on(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, Any, bytes]:
         """The status, headers and content of the server's reply. One at a time: moto's conditions need that."""
         with self._lock:
             self.done.append((method, path))
@@ -73,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
             kept = {name: value for name, value in self.headers.items() if name.lower() != "host"}
             if fault == PLAIN:
                 kept = {name: value for name, value in kept.items() if not name.lower().startswith("if-")}
-            status, headers, content = self.server.ask(self.command, self.path, kept, body)
+            status, headers, content = self.server.pass_on(self.command, self.path, kept, body)
             if fault == LOST:
                 self.close_connection = True
             elif fault == UNSURE:

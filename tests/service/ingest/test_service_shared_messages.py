@@ -17,6 +17,7 @@ from psoup_proto.v1 import ingest_pb2_grpc
 from psoup_service.servicers.push_stream import MOST_MORE
 from psoup_storage import DurableStore, Store
 from psoup_storage.replica.restore import restore_copy
+from psoup_testing.oracles.questions import again_awaited
 from psoup_testing.services.copied_service import copied_service
 from psoup_testing.services.wire import Refusal, Wire, ipc, refusal_of, run
 
@@ -58,7 +59,7 @@ async def push(
 async def values(wire: Wire) -> list[int]:
     query = await wire.register("SELECT x FROM s")
     sequence = wire.service.host.counters()["sequence"]
-    return (await wire.invoke(query, min_sequence=sequence)).to_pydict()["x"]
+    return (await again_awaited(wire.invoke, query, min_sequence=sequence)).to_pydict()["x"]
 
 
 def test_each_batch_has_a_reply() -> None:
