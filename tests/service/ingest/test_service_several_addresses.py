@@ -195,7 +195,8 @@ def taken_over(client: Client, copy: Path, folder: Path, end: Callable[[], objec
     with client.producer("s", name="p") as producer:
         producer.push({"x": [10]})
         sequence = producer.flush().sequence
-        asked_until(lambda: last_reach(copy), lambda reach: reach >= sequence)
+        while last_reach(copy) < sequence:  # the limit of the suite ends it
+            pass
         end()
         assert query.invoke().rows() == [(2,), (3,), (10,)]  # from the standby
         with (
