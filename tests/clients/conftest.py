@@ -12,7 +12,8 @@ from psoup_testing.services import fixtures
 from psoup_testing.services.command import COLUMNS, ROWS, Psoup, Ran
 from psoup_testing.services.threaded_service import Serving
 
-running, client, make_stream, kept = fixtures.running, fixtures.client, fixtures.make_stream, fixtures.kept
+running, client, make_stream = fixtures.running, fixtures.client, fixtures.make_stream
+kept_port = fixtures.kept_port
 
 
 @pytest.fixture

@@ -145,8 +145,8 @@ def test_a_stream_that_is_left_is_cancelled(running: Serving, stream: str) -> No
 
 
 @pytest.mark.long
-def test_a_watch_goes_on_after_a_restart(tmp_path: Path, kept: KeptPort) -> None:
-    settings = Settings(port=kept.number)
+def test_a_watch_goes_on_after_a_restart(tmp_path: Path, kept_port: KeptPort) -> None:
+    settings = Settings(port=kept_port.number)
 
     async def watched(first: Serving) -> None:
         async with AsyncClient(first.address) as client:

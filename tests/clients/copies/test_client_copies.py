@@ -321,11 +321,11 @@ def test_copies_outlive_the_service_and_notice_data_of_before(tmp_path: Path) ->
         same(copy, client.query(query))
 
 
-def test_a_copy_with_a_key_finds_its_query_after_a_restore(kept: KeptPort) -> None:
+def test_a_copy_with_a_key_finds_its_query_after_a_restore(kept_port: KeptPort) -> None:
     """The service holds other data under the same keys: by `sync`, by `sync` of many and by `watch`."""
     clock, stored = VirtualClock(10**9 * SECOND), list[bytes]()
     for anew in range(2):
-        with serving(Settings(port=kept.number), clock=clock) as service, Client(service.address) as client:
+        with serving(Settings(port=kept_port.number), clock=clock) as service, Client(service.address) as client:
             client.create_stream("CREATE STREAM s (n BIGINT)")
             keys = [f"k{n}" for n in range(5)]
             if anew:  # other IDs, and one query less; the last key is another query's, but of the same data as before

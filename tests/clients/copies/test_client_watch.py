@@ -95,8 +95,8 @@ def test_mistakes_are_named(client: Client, make_stream: MakeStream) -> None:
 
 
 @pytest.mark.long
-def test_a_watch_goes_on_after_a_drain(tmp_path: Path, kept: KeptPort) -> None:
-    service = Serving(Settings(port=kept.number), store=DurableStore(tmp_path))
+def test_a_watch_goes_on_after_a_drain(tmp_path: Path, kept_port: KeptPort) -> None:
+    service = Serving(Settings(port=kept_port.number), store=DurableStore(tmp_path))
     with Client(service.address, options=QUICK) as client:
         client.create_stream("CREATE STREAM s (n BIGINT)")
         query = client.register("SELECT n FROM s BEGIN (START)")
@@ -105,7 +105,7 @@ def test_a_watch_goes_on_after_a_drain(tmp_path: Path, kept: KeptPort) -> None:
         changes = client.watch([copy])
         assert next(changes)[1].came == 10
         service.stop()
-        with serving(Settings(port=kept.number), store=DurableStore(tmp_path)), Client(service.address) as other:
+        with serving(Settings(port=kept_port.number), store=DurableStore(tmp_path)), Client(service.address) as other:
             other.push("s", {"n": [10, 11]})
             while len(copy) < 12:
                 _, synced = next(changes)

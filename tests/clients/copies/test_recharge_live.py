@@ -71,8 +71,8 @@ def test_changes_come_while_connected(client: Client, store: Store, make_stream:
 
 
 @pytest.mark.long
-def test_it_goes_on_after_a_restart_and_says_why_it_was_away(tmp_path: Path, store: Store, kept: KeptPort) -> None:
-    settings, lost = Settings(port=kept.number), list[PSoupError]()
+def test_it_goes_on_after_a_restart_and_says_why_it_was_away(tmp_path: Path, store: Store, kept_port: KeptPort) -> None:
+    settings, lost = Settings(port=kept_port.number), list[PSoupError]()
     service = Serving(settings, store=DurableStore(tmp_path / "data"))
     with Client(service.address, options=QUICK) as client:
         client.create_stream("CREATE STREAM s (n BIGINT)")

@@ -214,8 +214,8 @@ def told_across(client: Client, restart: Callable[[], None]) -> None:
 
 @pytest.mark.long
 @pytest.mark.seeded("a follower keeps its place when the service restarts")
-def test_followers_go_on_after_a_drain(tmp_path: Path, kept: KeptPort) -> None:
-    settings = Settings(port=kept.number)
+def test_followers_go_on_after_a_drain(tmp_path: Path, kept_port: KeptPort) -> None:
+    settings = Settings(port=kept_port.number)
     with serving(settings, store=DurableStore(tmp_path)) as first, Client(first.address, options=QUICK) as client:
         again = list[Serving]()
 

@@ -23,7 +23,7 @@ def running() -> Iterator[Serving]:
 
 
 @pytest.fixture
-def kept() -> Iterator[KeptPort]:
+def kept_port() -> Iterator[KeptPort]:
     """A port for a service that stops and starts again."""
     with KeptPort() as port:
         yield port

@@ -64,8 +64,8 @@ def standby_pair(folder: Path) -> Iterator[Pair]:
             opened.enter_context(patched)
         replication = Replication(str(folder / "copy"), 2**20, 3_600, wall_time)
         store = ReplicatedStore(folder / "data", replication)
-        kept = opened.enter_context(KeptPort())
-        writer = opened.enter_context(serving(Settings(port=kept.number), store=store))
+        kept_port = opened.enter_context(KeptPort())
+        writer = opened.enter_context(serving(Settings(port=kept_port.number), store=store))
         with Client(writer.address) as client:
             client.create_stream("CREATE STREAM s (x BIGINT)")
             client.register("SELECT x FROM s WHERE x > 1", key="many")

@@ -35,8 +35,8 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def port() -> Iterator[int]:
     """A port on which nothing listens, for the clients of a socket."""
-    with KeptPort() as kept:
-        yield kept.number
+    with KeptPort() as kept_port:
+        yield kept_port.number
 
 
 def refused(settings: Settings, why: str) -> None:
