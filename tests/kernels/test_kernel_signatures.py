@@ -15,7 +15,7 @@ from numba.core.sigutils import normalize_signature
 from psoup.kernel_signatures import POSTGRES, SIGNATURES, compile_listed, line_of
 from psoup.kernels.rows.bit_blocks import count_rows
 from psoup_service.process import late_kernels
-from psoup_testing.suite.logged import logged
+from psoup_testing.suite.log_records import own_records
 
 LINES = SIGNATURES.read_text().splitlines()
 LATER = POSTGRES.read_text().splitlines()
@@ -80,7 +80,7 @@ def test_a_late_kernel_is_counted_and_told(made: Any, caplog: pytest.LogCaptureF
         assert late.count == before + 1, "the helper is a part of it"
         njit(lambda number: number)(1)
         assert late.count == before + 1, "no kernel of ours"
-    (record,) = logged(caplog)
+    (record,) = own_records(caplog)
     assert record.kernel == "made.outer(int64)"  # type: ignore[attr-defined]
     assert 0 < record.seconds < 60  # type: ignore[attr-defined]
     assert late_kernels.watched() is late and made(3.5) == 5.5 and late.count == before + 2

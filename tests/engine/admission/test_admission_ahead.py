@@ -16,7 +16,7 @@ from psoup.model import SECOND
 from psoup.sql import Alteration, alter_statement, alter_stream, create_statement, create_stream
 from psoup_service.host.jumps import Jumps
 from psoup_testing.engines.admission_gate import Gate
-from psoup_testing.suite.logged import logged
+from psoup_testing.suite.log_records import own_records
 
 EVENTS = "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"
 
@@ -193,7 +193,7 @@ def test_a_jump_is_told_once_with_who_it_was(caplog: pytest.LogCaptureFixture) -
         assert jumps.count == 1
         heartbeat(1_121)
     assert jumps.count == 2
-    told = logged(caplog)[0]
+    told = own_records(caplog)[0]
     assert (told.stream, told.seconds_ahead, told.by) == ("s", 61, "a heartbeat")  # type: ignore[attr-defined]
     assert told.watermark == "1970-01-01 00:17:41Z"  # type: ignore[attr-defined]
 
@@ -206,4 +206,4 @@ def test_a_clock_that_was_set_back_is_not_a_jump_of_streams_in_system_time(caplo
             gate.now = now
             command = Push("s", pa.table({"x": [now]}))
             jumps.see(command, gate.send(command).event)
-    assert jumps.count == 0 and not logged(caplog)
+    assert jumps.count == 0 and not own_records(caplog)

@@ -18,7 +18,7 @@ from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.services.threaded_service import serving
-from psoup_testing.suite.logged import logged
+from psoup_testing.suite.log_records import own_records
 
 ME = Principal("me", ("owner",), token_id="abc")
 SECOND = 1_000_000
@@ -165,7 +165,7 @@ def test_a_disk_that_takes_no_line_stops_nothing(tmp_path: Path, caplog: pytest.
     audit = Audit(tmp_path / "nowhere" / "audit.jsonl")
     for number in range(3):
         audit.note(number * SECOND, "StreamService/DropStream", "OK", ME)
-    assert [record.getMessage() for record in logged(caplog)] == ["the audit log cannot be written"]
+    assert [record.getMessage() for record in own_records(caplog)] == ["the audit log cannot be written"]
     (tmp_path / "nowhere").mkdir()
     audit.note(9 * SECOND, "StreamService/DropStream", "OK", ME)
     audit.close()

@@ -32,7 +32,7 @@ from psoup_service.process.settings import Settings
 from psoup_service.process.settings_sources import load
 from psoup_testing.services.openid_provider import AUDIENCE, ISSUER, Identity, claims, ec_key, provider, rsa_key, signed
 from psoup_testing.services.threaded_service import serving
-from psoup_testing.suite.logged import logged
+from psoup_testing.suite.log_records import own_records
 
 HOUR = 3_600
 
@@ -325,7 +325,7 @@ def test_a_document_that_does_not_fit_gives_no_keys(
         identity.document = {**own, **document} if isinstance(document, dict) else document
         openid = found_by(identity, threads)
         assert not asyncio.run(openid.fetch())
-        assert re.search(said, logged(caplog)[-1].__dict__["problem"])
+        assert re.search(said, own_records(caplog)[-1].__dict__["problem"])
         with pytest.raises(Unavailable):
             openid.principal(signed(iss=identity.issuer))
         assert identity.asked == 0
@@ -338,13 +338,13 @@ def test_nobody_is_sent_elsewhere_and_what_comes_slowly_is_left(
         identity.sent = identity.url
         openid = found_by(identity, threads)
         assert not asyncio.run(openid.fetch()) and identity.asked == 0
-        assert "sends to another place" in logged(caplog)[-1].__dict__["problem"]
+        assert "sends to another place" in own_records(caplog)[-1].__dict__["problem"]
         identity.sent = ""
         monkeypatch.setattr(provider_keys, "FETCH_S", 0.0)
         assert not asyncio.run(openid.fetch())
         assert (
-            "0 seconds" in logged(caplog)[-1].__dict__["problem"]
-            or "timed out" in logged(caplog)[-1].__dict__["problem"]
+            "0 seconds" in own_records(caplog)[-1].__dict__["problem"]
+            or "timed out" in own_records(caplog)[-1].__dict__["problem"]
         )
 
 

@@ -34,7 +34,7 @@ from psoup_service.host.turns.giving_way import GivingWay
 from psoup_service.host.turns.interpreter import SHORT_SECONDS
 from psoup_storage import MemoryStore
 from psoup_testing.services.host_rig import PATIENCE
-from psoup_testing.suite.logged import logged
+from psoup_testing.suite.log_records import own_records
 
 CHUNKS = 6
 COVER, PAIRS = "SELECT x FROM s0 WHERE x > 3", "SELECT s0.x FROM s0, s1 WHERE s0.x = s1.x"
@@ -157,7 +157,7 @@ def test_pairs_are_made_within_half_of_what_the_reads_of_the_tenant_could_have(
         (table,) = means.soup.engine.snapshot().pairs.tables.values()
         assert (table.pairs == 0, f"{room // 2:,} were free" in table.refused) == (refused, refused)
         assert allowance.sorts.used == 0, "all is given back"
-        assert [record.__dict__["why"] for record in logged(caplog)] == [table.refused] * refused
+        assert [record.__dict__["why"] for record in own_records(caplog)] == [table.refused] * refused
 
 
 def test_covering_rests_between_two_chunks_in_short_turns() -> None:

@@ -20,7 +20,7 @@ from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.turns.giving_way import GivingWay
 from psoup_storage import MemoryStore
 from psoup_testing.services.wire import Wire, run
-from psoup_testing.suite.logged import logged
+from psoup_testing.suite.log_records import own_records
 
 BUDGETS = "4096 256 512"
 
@@ -83,7 +83,7 @@ def test_a_refusal_is_logged_with_the_query(caplog: pytest.LogCaptureFixture) ->
     means = Means()
     with caplog.at_level(logging.WARNING):
         means.background.refused(work(7), "too large")
-    (record,) = logged(caplog)
+    (record,) = own_records(caplog)
     facts = record.__dict__
     assert (facts["stream"], facts["query"], facts["why"]) == ("s", f"q-{means.store.incarnation}-7", "too large")
     assert means.background.refusals == 1

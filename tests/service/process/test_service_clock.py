@@ -18,7 +18,7 @@ from psoup_service.process.clock import HOLD, STEP, GuardedClock, boot_time, gua
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.services.machine_clocks import START, Machine
-from psoup_testing.suite.logged import logged
+from psoup_testing.suite.log_records import own_records
 from psoup_testing.suite.sweeps import swept
 
 HOUR = 3_600 * SECOND
@@ -38,7 +38,7 @@ def values(answer: Answer) -> list[int]:
 
 
 def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in logged(caplog)]
+    return [record.getMessage() for record in own_records(caplog)]
 
 
 @pytest.mark.parametrize("seconds", [61, 7_200, 10 * 365 * 86_400])
@@ -51,7 +51,7 @@ def test_a_step_forward_is_not_followed(machine: Machine, seconds: int, caplog: 
     assert (state.ahead, state.steps, state.followed_in) == (seconds * SECOND, 1, 300 * SECOND)
     assert state.pending == START + 3 * SECOND
     assert messages(caplog) == ["the wall clock was set forward, and is not followed yet"]
-    record = logged(caplog)[0]
+    record = own_records(caplog)[0]
     assert record.levelno == logging.WARNING
     assert vars(record)["seconds_ahead"] == seconds
     assert "psoup clock accept" in vars(record)["way_out"]
@@ -66,7 +66,7 @@ def test_a_small_step_is_followed_at_once(machine: Machine, seconds: float, capl
     assert machine.error == 2 * seconds, "a minute later another"
     assert machine.clock.state().steps == 0
     assert machine.clock.state().notice() == ""
-    assert not logged(caplog)
+    assert not own_records(caplog)
 
 
 def test_a_step_in_pieces_is_a_step(machine: Machine) -> None:
@@ -142,10 +142,10 @@ def test_an_operator_accepts_a_step(machine: Machine, caplog: pytest.LogCaptureF
     machine.pass_seconds(5)
     assert machine.error == 7_200
     assert "an operator has accepted the wall clock" in messages(caplog)[-1]
-    count = len(logged(caplog))
+    count = len(own_records(caplog))
     assert not machine.clock.accept(), "there is nothing to accept: nothing happens"
     assert machine.error == 7_200
-    assert len(logged(caplog)) == count
+    assert len(own_records(caplog)) == count
 
 
 @pytest.mark.parametrize("second", [7_200, 61, -3_600])
@@ -230,11 +230,11 @@ def test_a_thread_that_is_stopped_between_two_readings_sees_no_step() -> None:
 def test_a_clock_before_the_last_event_is_reported(machine: Machine, caplog: pytest.LogCaptureFixture) -> None:
     clock = machine.clock
     clock.begin(machine.true - 5)
-    assert not logged(caplog)
+    assert not own_records(caplog)
     assert clock.state().behind == 0
     clock.begin(machine.true + HOUR)
     assert "the clock is before the last event" in messages(caplog)[0]
-    assert vars(logged(caplog)[0])["seconds"] == 3_600
+    assert vars(own_records(caplog)[0])["seconds"] == 3_600
     assert clock.state().behind == HOUR
     assert "3,600 s before 2026-" in clock.state().notice()
     machine.set_forward(1_800)

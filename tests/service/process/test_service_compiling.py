@@ -20,7 +20,7 @@ from psoup.kernel_signatures import SIGNATURES, compile_listed
 from psoup_cli.flights.child import ChildService
 from psoup_cli.flights.kernel_meter import KernelMeter
 from psoup_service.process import kernel_compiler, kernel_progress
-from psoup_testing.suite.logged import logged
+from psoup_testing.suite.log_records import own_records
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_progress_is_a_line_of_a_terminal_or_entries_of_the_log(
         progress = kernel_progress.KernelProgress()
         for done in (2, 20, 57, 210):
             progress(done, 210)
-    numbers = [(record.done, record.total, record.seconds) for record in logged(caplog)]  # type: ignore[attr-defined]
+    numbers = [(record.done, record.total, record.seconds) for record in own_records(caplog)]  # type: ignore[attr-defined]
     if terminal:
         assert numbers == []
         said = "compiling kernels, once for this install: "

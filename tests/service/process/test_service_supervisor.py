@@ -13,7 +13,7 @@ import pytest
 from psoup_service.chores.supervisor import MOST_S, Supervisor
 from psoup_service.figures.metrics import Metrics
 from psoup_service.figures.probes import Probes
-from psoup_testing.suite.logged import logged
+from psoup_testing.suite.log_records import own_records
 
 
 class Time:
@@ -65,8 +65,8 @@ def test_a_task_that_ends_by_an_error_is_logged_counted_and_started_again(caplog
         await task.waits.wait()
         assert (task.runs, supervisor.failures, time.pauses) == (3, 2, [1.0, 2.0])
         assert not supervisor.failing
-        facts = [(record.__dict__["task"], record.__dict__["errors"]) for record in logged(caplog)]
-        assert facts == [("folding", 1), ("folding", 2)] and logged(caplog)[0].exc_info
+        facts = [(record.__dict__["task"], record.__dict__["errors"]) for record in own_records(caplog)]
+        assert facts == [("folding", 1), ("folding", 2)] and own_records(caplog)[0].exc_info
 
     with caplog.at_level(logging.ERROR):
         supervised(check)

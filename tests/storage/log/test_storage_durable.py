@@ -37,7 +37,7 @@ from psoup_testing.engines.admission_gate import Gate, rows
 from psoup_testing.engines.recorded import Player, answers, replayed
 from psoup_testing.histories.histories import draw_history
 from psoup_testing.suite.budget import Budget, run_cases
-from psoup_testing.suite.logged import logged
+from psoup_testing.suite.log_records import own_records
 from psoup_testing.suite.sweeps import swept
 
 OF_LATER_FORMATS = (
@@ -299,18 +299,18 @@ def test_a_full_disk_is_told_with_the_size_and_in_the_log(
     for _ in range(3):
         with pytest.raises(ResourceExhausted, match=said):
             store.check_room(300_000)
-    assert [record.levelname for record in logged(caplog)] == ["ERROR"]
+    assert [record.levelname for record in own_records(caplog)] == ["ERROR"]
     assert "no room on the disk: the disk of" in caplog.text
     store.check_room(1_000)
-    assert logged(caplog)[-1].getMessage() == "the disk has room again"
-    assert logged(caplog)[-1].__dict__["refused"] == 3
+    assert own_records(caplog)[-1].getMessage() == "the disk has room again"
+    assert own_records(caplog)[-1].__dict__["refused"] == 3
     assert store.shortage() == ""
     free[0] = 399_999
     store.room.look_again()
     assert "is full: 399,999 bytes are free, and 400,000 are kept in reserve; free some" in store.shortage()
     with pytest.raises(ResourceExhausted, match="399,999 bytes are free, and 400,000 are kept in reserve; free some"):
         store.check_room(0)
-    assert logged(caplog)[-1].levelname == "ERROR"
+    assert own_records(caplog)[-1].levelname == "ERROR"
     store.close()
 
 

@@ -8,6 +8,6 @@ import logging
 import pytest
 
 
-def logged(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+def own_records(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     """All records of loggers of PSoup, in their order."""
     return [record for record in caplog.records if record.name.startswith("psoup")]
