@@ -80,7 +80,7 @@ def prepare_shared(command: Command, prepare: Callable[[Command], Prepared]) -> 
     """Prepare a command by `prepare`. A push that several batches share is one event, or each batch is prepared alone.
 
     Then the batches before the first refused one are accepted, and the acknowledgement has its error. Raises the errors
-    of `prepare`; for a shared push the errors of its first batch.
+    of `prepare`. For a shared push these are the errors of its first batch.
     """
     if not (isinstance(command, Push) and command.shared):
         return prepare(command)

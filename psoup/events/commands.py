@@ -86,7 +86,7 @@ class DropStream:
 
 
 class SharedBatch(NamedTuple):
-    """A batch of a producer that shares a push with further ones: the digest of its payload, and its number of rows."""
+    """A batch of a producer that shares a push with further batches: the digest of its payload, and its rows."""
 
     digest: bytes
     rows: int

@@ -167,7 +167,7 @@ def test_in_event_time_the_outcomes_are_those_of_one_by_one(part: slice) -> None
     kinds = set()
     for seed in range(400)[part]:
         draw = random.Random(seed)
-        one, all_, last, number = admitted(TIMED), admitted(TIMED), 2, 0
+        by_each, all_, last, number = admitted(TIMED), admitted(TIMED), 2, 0
         for _ in range(draw.randrange(1, 4)):
             tables = list[pa.RecordBatch]()
             for _ in range(draw.randrange(2, 5)):
@@ -175,22 +175,22 @@ def test_in_event_time_the_outcomes_are_those_of_one_by_one(part: slice) -> None
                 spread = draw.choice((1, 4))
                 tables.append(times(*(last + draw.randrange(spread) for _ in range(draw.randrange(4)))))
             push = shared(number, *tables)
-            singly = [one.prepare(batch, NOW) for batch in alone(push)]
+            singly = [by_each.prepare(batch, NOW) for batch in alone(push)]
             answer, events = send(all_, push)
             kinds.add(len(events))
             assert answer.refusal is None
             pairs = zip(answer.batches, [each.acknowledgement for each in singly], strict=True)
             for together, separate in pairs:
                 assert isinstance(separate, PushAcknowledgement)
-                found = [(each.accepted, each.late, each.ahead) for each in (together, separate)]
-                assert found[0] == found[1]
+                counts = [(each.accepted, each.late, each.ahead) for each in (together, separate)]
+                assert counts[0] == counts[1]
             pushed = [event.batch.times for each in singly for event in each.events if isinstance(event, Pushed)]
             taken = [event.batch.times for event in events if isinstance(event, Pushed)]
             assert np.concatenate(taken).tolist() == np.concatenate(pushed).tolist()
-            assert position(all_) == position(one)
+            assert position(all_) == position(by_each)
             number += len(tables)
         assert all_.prepare(shared(number, times(60)), NOW).acknowledgement == replace(
-            one.prepare(shared(number, times(60)), NOW).acknowledgement, sequence=all_.sequence
+            by_each.prepare(shared(number, times(60)), NOW).acknowledgement, sequence=all_.sequence
         )
     assert {1} < kinds, "none was taken together, or none was not"
 
@@ -198,7 +198,7 @@ def test_in_event_time_the_outcomes_are_those_of_one_by_one(part: slice) -> None
 @in_parts(4)
 @pytest.mark.seeded("an event applied twice")
 def test_any_messages_take_each_number_once(part: slice) -> None:
-    """Messages begin before the next number, at it, or behind it; some have a bad batch; a replay knows the same."""
+    """Messages begin before the next number, at it, or behind it. Some have a bad batch."""
     outcomes = set[object]()
     for seed in range(300)[part]:
         draw = random.Random(seed)
