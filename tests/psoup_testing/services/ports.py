@@ -1,10 +1,10 @@
 """A port of loopback for a service that stops and starts again.
 
-    with KeptPort() as kept:
-        Serving(Settings(port=kept.number))   stopped, and started again: nobody else has had the port meanwhile
+    with KeptPort() as port:
+        Serving(Settings(port=port.number))   stopped, and started again: no other process has had the port meanwhile
 
-Tests run in many processes, each of which asks the system for any free port again and again. A socket is bound to the
-port that never listens: Linux then gives the port to nobody who asks for any, and lets a service listen there.
+Tests run in many processes, and each asks the system for any free port again and again. A socket is bound to the port,
+and does not listen. Linux then gives the port to no process that asks for any, and lets a service listen there.
 """
 
 from __future__ import annotations
