@@ -1,4 +1,4 @@
-"""A process that kills itself at a step of its work with a copy in a directory, as kill -9 at that moment would.
+"""A process that kills itself at a step of its work with a copy in a directory.
 
 Each call of one of the functions has two steps: before it does anything, and after it has done everything. A new file
 of the copy is synced inside of two of them, before it gets its name.

@@ -90,9 +90,9 @@ def payload_of(rows: list[segments.CommittedRow], *, compressed: bool = True) ->
 
 def declared_length(payload: bytes, length: int, other: int) -> bytes:
     """A payload that declares `other` wherever it declares `length`."""
-    found = length.to_bytes(8, "little")
-    assert found in payload
-    return payload.replace(found, other.to_bytes(8, "little"))
+    declared = length.to_bytes(8, "little")
+    assert declared in payload
+    return payload.replace(declared, other.to_bytes(8, "little"))
 
 
 def rows_of(copy: Path, number: int) -> list[segments.CommittedRow]:

@@ -16,8 +16,9 @@ from typing import Any
 from unittest.mock import patch
 
 CUT, LOST, TORN, UNSURE, PLAIN = "cut", "lost", "torn", "unsure", "plain"
-"""Faults: the connection ends before anything is done; after it was done; within the reply; or a 500 comes after it
-was done. `PLAIN`: the request is done without its condition. A number: the reply has that status, and nothing is done.
+"""Faults: the connection ends before anything is done, after it was done, or within the reply. `UNSURE`: a 500 comes
+after it was done. `PLAIN`: the request is done without its condition. A number: the reply has that status, and nothing
+is done.
 """
 Fault = Callable[[str, str], str]
 """Says of a method and a path how a request fails; "" if it does not."""
@@ -70,10 +71,10 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault.isdigit():
             self._reply(int(fault), {"content-type": "application/xml"}, b"<Error><Code>Test</Code></Error>")
         else:
-            kept = {name: value for name, value in self.headers.items() if name.lower() != "host"}
+            passed = {name: value for name, value in self.headers.items() if name.lower() != "host"}
             if fault == PLAIN:
-                kept = {name: value for name, value in kept.items() if not name.lower().startswith("if-")}
-            status, headers, content = self.server.pass_on(self.command, self.path, kept, body)
+                passed = {name: value for name, value in passed.items() if not name.lower().startswith("if-")}
+            status, headers, content = self.server.pass_on(self.command, self.path, passed, body)
             if fault == LOST:
                 self.close_connection = True
             elif fault == UNSURE:

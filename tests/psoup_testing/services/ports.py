@@ -14,7 +14,7 @@ from types import TracebackType
 
 
 class KeptPort:
-    """A port that only those get who ask for its `number`, until `close`."""
+    """A port that a process gets only if it asks for its `number`, until `close`."""
 
     def __init__(self) -> None:
         self._kept = socket.socket()

@@ -174,11 +174,11 @@ def test_a_request_that_is_repeated_meanwhile_is_registered_once(held: Held, fir
             await asyncio.to_thread(int)
             held.gate.set()
             outcomes = await asyncio.gather(answer, again, other, return_exceptions=True)
-            taken = [one for one in outcomes if not isinstance(one, Exception) and not one.duplicate]
+            taken = [each for each in outcomes if not isinstance(each, Exception) and not each.duplicate]
             assert len(taken) == 1
-            same = [one for one in outcomes[:2] if not isinstance(one, Conflict)]  # whichever of them came first
-            assert len(same) != 1 and all(one.sequence == taken[0].sequence for one in same)
-            assert sum(isinstance(one, Conflict) for one in outcomes) in (1, 2)
+            same = [each for each in outcomes[:2] if not isinstance(each, Conflict)]  # whichever of them came first
+            assert len(same) != 1 and all(each.sequence == taken[0].sequence for each in same)
+            assert sum(isinstance(each, Conflict) for each in outcomes) in (1, 2)
             registered = [event.sequence for event in rig.store.read() if event.sequence > 1]
             assert registered == [taken[0].sequence]
 
@@ -226,14 +226,14 @@ def test_the_next_one_does_not_wait_for_the_end_of_a_large_one(monkeypatch: pyte
     hold.gate, hold.begun = gate, begun
 
     async def scenario() -> None:
-        block, one = RegisterMany(BLOCK * 5), RegisterMany([LONG])
+        block, short = RegisterMany(BLOCK * 5), RegisterMany([LONG])
         async with being_bound(hold, block) as (rig, large):
-            small = asyncio.ensure_future(rig.host.submit(one))
+            small = asyncio.ensure_future(rig.host.submit(short))
             while _waiting(rig) < 2:
                 await asyncio.to_thread(int)
             gate.set()
             assert {done.sequence for done in await asyncio.gather(small, large)} == {2, 3}
-            assert [command.count for command in hold.finished] == [one.count, block.count]
+            assert [command.count for command in hold.finished] == [short.count, block.count]
 
     asyncio.run(scenario())
 
@@ -255,7 +255,7 @@ def test_a_sender_of_many_registrations_has_the_turns_of_one(monkeypatch: pytest
             left.cancel()
             hold.gate.set()
             assert (await alone).sequence == 2
-            assert sorted([one.sequence for one in await asyncio.gather(first, *others)]) == list(range(3, 23))
+            assert sorted([each.sequence for each in await asyncio.gather(first, *others)]) == list(range(3, 23))
             assert not rig.host._sequencer.binder.has_work()
 
     asyncio.run(scenario())

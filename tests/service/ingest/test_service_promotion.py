@@ -228,7 +228,7 @@ def test_queries_that_were_asked_at_the_older_writer_do_not_expire(tmp_path: Pat
 
     with running_pair(tmp_path, begin=begin) as pair:
         for page in pair.standby.service.host.snapshot().lifetimes._pages.values():
-            page.last -= 100  # as if nobody had asked for 100 days; the standby does not know better
+            page.last -= 100  # as if no client had asked for 100 days; the standby does not know better
         pair.reader.promote()
         assert pair.standby.expire() == 0
         assert pair.reader.query(key="brief").invoke().rows() == [(1,), (2,), (3,)]

@@ -81,7 +81,7 @@ def test_a_promotion_without_storage_changes_nothing(pair: Pair) -> None:
 
 @pytest.mark.parametrize("seen", ["before the fence is read", "before the directory changes"])
 def test_the_earlier_of_two_promotions_follows_on(pair: Pair, seen: str) -> None:
-    """The other standby writes its fence after that of this one."""
+    """The other standby writes its fence after this one."""
     followed, other = pair.followed, StandbyStore(pair.path / "other", pair.replication)
     reading, following, begin, promote = Lock(), followed.next, followed.begin_promotion, followed.promote
 

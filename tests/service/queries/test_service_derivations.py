@@ -137,7 +137,7 @@ def test_rows_that_are_logged_and_applied_late_are_not_pushed_again(monkeypatch:
         pumps = served.service.regular.derived
         for at in range(1, 9):
             client.push("e", pa.table({"k": [at], "at": pa.array([at * SECOND], pa.timestamp("us"))}))
-            shown = asked_until(lambda: rows_of(client, "x"), lambda rows, least=at - 1: len(rows) >= least)
+            shown = asked_until(lambda: rows_of(client, "x"), lambda rows, wanted=at - 1: len(rows) >= wanted)
             assert [row["k"] for row in shown] == [*range(1, at)]
         assert not pumps.failed
 

@@ -1,4 +1,4 @@
-"""A writer and a standby over a server of S3 whose replies fail, come late or are lost, and which denies access."""
+"""A writer and a standby over a server of S3: replies fail, come late or are lost, or access is denied."""
 
 from __future__ import annotations
 

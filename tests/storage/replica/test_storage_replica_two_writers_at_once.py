@@ -1,7 +1,7 @@
-"""Writers that push at once over one copy, in random histories of takeovers and of storage that fails or is away.
+"""Writers that push at once over one copy, in random histories of takeovers and storage faults.
 
-remote    the newer writer has all that an older one has ever acknowledged
-local     what the newer writer lacks are the last events of the older one, after those that the copy had
+remote    the newer writer has all acknowledged events
+local     it may lack the last ones of the older writer
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ EACH = 10_000
 
 
 class Weather:
-    """How the storage treats one writer: a part of its requests fails, before or after they were done; or all do.
+    """The storage as a writer finds it: a part of its requests fails, before or after they were done; or all do.
 
     Fewer reads fail than writes, because a start makes many reads and begins again after a failure.
     """
@@ -134,7 +134,7 @@ def tell_all(budget: Budget, path: Path, remote: bool) -> None:
 
 
 def tell(path: Path, random: Random, *, remote: bool) -> None:
-    """A history of two or three writers, each of which takes over from the one before while that goes on."""
+    """A history of two or three writers, and each takes over from the one before while that goes on."""
     copy, before = path / "copy", list[int]()  # `before`: the values of earlier writers, as far as they count
     with ExitStack() as writers:
         older = writers.enter_context(writing(path / "data", copy, 0, random, remote=remote))
@@ -142,15 +142,15 @@ def tell(path: Path, random: Random, *, remote: bool) -> None:
         older.wait()
         for place in range(1, random.choice((2, 2, 3))):
             push_some(random, older)
-            heir, least = take_over(copy, path / f"heir {place}", random, older)
+            heir, wanted = take_over(copy, path / f"heir {place}", random, older)
             newer = writers.enter_context(writing(heir, copy, place, random, remote=remote))
             values = newer.values()
-            kept = len(values) - len(before)
-            assert values == [*before, *older.pushed[:kept]], "only the last events of the older writer are lost"
-            assert kept >= least, "the copy had these before"
+            reached = len(values) - len(before)
+            assert values == [*before, *older.pushed[:reached]], "only the last events of the older writer are lost"
+            assert reached >= wanted, "the copy had these before"
             push_some(random, older, newer)
             stop(older)
-            assert not remote or (older.taken == older.pushed[: len(older.taken)] and len(older.taken) <= kept)
+            assert not remote or (older.taken == older.pushed[: len(older.taken)] and len(older.taken) <= reached)
             before, older = values, newer
         push_some(random, older)
         older.wait()
@@ -174,7 +174,7 @@ def take_over(copy: Path, path: Path, random: Random, older: Writer) -> tuple[Pa
 
     Returns the new directory, and the number of the older one's values that the copy had before.
     """
-    least = older.copied()
+    wanted = older.copied()
     targets = [FailingTarget(copy, Weather(random, 0.1, 0.4)) for _ in range(2)] + [DirectoryTarget(copy)]
 
     def attempt() -> Path:
@@ -190,7 +190,7 @@ def take_over(copy: Path, path: Path, random: Random, older: Writer) -> tuple[Pa
             older.push(1)
             if taking.done():
                 break
-        return taking.result(300), least
+        return taking.result(300), wanted
 
 
 def stop(older: Writer) -> None:

@@ -208,7 +208,7 @@ def test_the_copy_is_behind_from_the_oldest_event_that_it_lacks() -> None:
 
 
 def test_an_event_larger_than_the_queue_is_no_gap() -> None:
-    """It waits alone. The copy is not behind once it is sent: no base image has to cover anything."""
+    """The event waits alone. The copy is not behind once it is sent: no base image has to cover anything."""
     queue = EventQueue(100, lambda: 0)
     queue.put(0, [StreamDropped(1, "default", 7)])
     with patch.object(event_queue, "SEGMENT_S", 0.0):
@@ -224,8 +224,8 @@ def test_a_large_commit_takes_several_segments() -> None:
         queue.put(4, [StreamDropped(sequence, "default", 7) for sequence in range(5, 10)])
         parts = [queue.take(0.0) for _ in range(4)]
         queue.sent()
-    told = [[(group.after, [event.sequence for event in group.events]) for group in part] for part in parts]
-    assert told == [[(4, [5, 6])], [(6, [7, 8])], [(8, [9])], []]
+    groups = [[(group.after, [event.sequence for event in group.events]) for group in part] for part in parts]
+    assert groups == [[(4, [5, 6])], [(6, [7, 8])], [(8, [9])], []]
     assert first(queue) is None
 
 
