@@ -235,6 +235,11 @@ class Line:
         return self
 
     @property
+    def routes(self) -> SimpleNamespace:
+        """The addresses: a single one."""
+        return SimpleNamespace(several=False)
+
+    @property
     def sync(self) -> SimpleNamespace:
         """The stub of the service."""
         return SimpleNamespace(Sync=None)
