@@ -17,7 +17,7 @@ import pytest
 from google.protobuf import message_factory
 
 import psoup_proto.v1
-from psoup_client import Client, ClientOptions, Query, RetryOptions, Unavailable
+from psoup_client import Client, ClientOptions, FailedPrecondition, Query, RetryOptions, Unavailable
 from psoup_client.channel.patience import Patience
 from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
@@ -116,6 +116,13 @@ def backed_up(client: Client, query: Query, path: Path, stop: Callable[[], None]
     return (path / "copy" / "psoup.db").is_file()
 
 
+def promoted(client: Client, query: Query, path: Path, stop: Callable[[], None]) -> object:
+    stop()
+    with pytest.raises(FailedPrecondition) as refused:
+        client.promote()
+    return refused.value.reason
+
+
 def invoked_together(client: Client, query: Query, path: Path, stop: Callable[[], None]) -> object:
     stop()
     return [answer.rows() for answer in client.invoke_many([query])]
@@ -127,6 +134,7 @@ def dumped(client: Client, query: Query, path: Path, stop: Callable[[], None]) -
 
 
 CALLS: dict[str, tuple[Callable[..., object], object]] = {
+    "AdminService.Promote": (promoted, "NOT_STANDBY"),
     "BackupService.Backup": (backed_up, True),
     "FollowService.Follow": (followed, [1, 2]),
     "IngestService.PushStream": (pushed, 1),
