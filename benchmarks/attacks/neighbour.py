@@ -274,6 +274,7 @@ class Neighbour:
             life.resident = max(life.resident, resident(self._there.pid))
             threads[0].join(0.05)
         if problems:
+            problems[0].add_note(f"the end of the service's log:\n{self._there.said()}")
             raise problems[0]
         return life
 
