@@ -93,7 +93,7 @@ class Sequencer(StageThread):
         """The large push that the spooler has given back."""
         self._beside = 0
         """The number of submissions that the binder and the spooler have."""
-        self._line = TenantLines(weight, CommitDelay(lambda: stages.synced.recent + stages.applied.recent))
+        self._line = TenantLines(weight, CommitDelay(lambda: 2 * (stages.synced.recent + stages.applied.recent)))
         self._registering = TenantTimes()
         self.errands = Errands(self.condition)
         self.followed = FollowedEvents(admission, store, self.condition)
