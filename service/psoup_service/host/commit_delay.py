@@ -33,8 +33,12 @@ class CommitDelay:
     def __init__(self, cost: Callable[[], float] = lambda: 0.0, clock: Callable[[], float] = time.perf_counter) -> None:
         self._cost = cost
         self._clock = clock
-        self._first = self._last = 0.0
-        """When the first and the last push of the next group came."""
+        self._first = self._end = 0.0
+        """When the first push of the next group came, and when the wait of its last one ends.
+
+        The end is set once, as a push comes. If it moved with `cost`, a wait that has ended could begin again, and the
+        sequencer, which looks twice, would sleep with nothing to wake it up.
+        """
         self._count = 0
         """The number of pushes that came for the next group."""
         self._expected = 1
@@ -48,9 +52,10 @@ class CommitDelay:
 
     def come(self) -> None:
         """Note that a small push comes."""
-        self._last = self._clock()
+        now = self._clock()
         if self._count == 0:
-            self._first = self._last
+            self._first = now
+        self._end = min(now + self._cost(), self._first + MOST_S)
         self._count += 1
 
     def hurry(self) -> None:
@@ -61,7 +66,7 @@ class CommitDelay:
         """The seconds for which the pushes wait for a further one; 0 if their group may begin. O(1)."""
         if self._hurried or self._count == 0 or self._count >= self._expected:
             return 0.0
-        return max(min(self._last + self._cost(), self._first + MOST_S) - self._clock(), 0.0)
+        return max(self._end - self._clock(), 0.0)
 
     def begin(self) -> None:
         """Note that the group begins, and set how many pushes the next one waits for."""

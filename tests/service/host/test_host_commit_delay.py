@@ -213,6 +213,20 @@ def test_a_wait_that_ends_at_any_moment_ends(step: float, monkeypatch: pytest.Mo
     asyncio.run(scenario())
 
 
+@pytest.mark.seeded("a wait that has ended begins again as groups take longer")
+def test_a_wait_that_has_ended_does_not_begin_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups take longer with each look at their cost; the clock advances too, but more slowly."""
+    times, costs = count(0.0, 0.0001), count(0.0, 0.0003)
+    monkeypatch.setattr(sequencer, "CommitDelay", lambda cost: CommitDelay(costs.__next__, times.__next__))
+
+    async def scenario() -> None:
+        async with serving() as rig:
+            for value in range(8):
+                await asyncio.wait_for(rig.host.submit(row(value)), PATIENCE)
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("stray", [1, 2, 5])
 def test_a_push_is_taken_although_more_are_counted_than_wait(stray: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stage may sleep without a limit then."""
