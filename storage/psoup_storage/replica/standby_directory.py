@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 import apsw
 
 from psoup.errors import InvalidInput, Unavailable
-from psoup_storage.durable.directory import DATABASE, DataDirectory, Notes
+from psoup_storage.durable.directory import DATABASE, LOCK, DataDirectory, Notes
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.sqlite.standby_mark import STANDBY, mark_standby, promotion_of
 from psoup_storage.durable.tools.doctor import Progress
@@ -176,19 +176,23 @@ def _make_again(target: Target, path: Path, why: str, progress: Progress) -> Non
 
 
 def _make_first(target: Target, path: Path, progress: Progress) -> None:
-    """Make a directory that is not there yet."""
+    """Make a directory that is not there yet. Raises InvalidInput, reason DATA_DIR_IN_USE, if another process does."""
     existed = path.is_dir()
-    if path.exists() and (not existed or any(path.iterdir())):
+    if path.exists() and (not existed or any(entry.name != LOCK for entry in path.iterdir())):
         raise InvalidInput(f"{path} is not empty; name a directory that is not there yet as --data-dir")
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.chmod(0o700)
-    try:
-        change(path, lambda new: make_standby(target, new, progress))
-    except BaseException:
-        if not existed:
-            with suppress(OSError):  # the next start goes on
-                path.rmdir()
-        raise
+    with closing(locked(path)):
+        if (path / DATABASE).is_file():  # another process has made it meanwhile
+            return
+        try:
+            change(path, lambda new: make_standby(target, new, progress))
+        except BaseException:
+            if not existed:
+                with suppress(OSError):  # the next start goes on
+                    (path / LOCK).unlink()
+                    path.rmdir()
+            raise
 
 
 def make_standby(target: Target, path: Path, progress: Progress = lambda *_: None) -> None:

@@ -14,7 +14,7 @@ from psoup.errors import FailedPrecondition, Internal, InvalidInput, Unavailable
 from psoup_storage import DurableStore, StandbyStore
 from psoup_storage.durable.directory import AUDIT
 from psoup_storage.durable.tools.backup import restore
-from psoup_storage.replica import standby_store
+from psoup_storage.replica import standby_directory, standby_store
 from psoup_storage.replica.chain import last_number, read_object
 from psoup_storage.replica.objects import EVENTS, object_name, pack
 from psoup_storage.replica.restore import restore_copy
@@ -214,6 +214,19 @@ def test_a_directory_that_is_in_use_is_not_made_anew(copy: Soup, tmp_path: Path)
         store_of(soup).note(NOTE, store_of(soup).place._replace(gap="events are missing").text(), sync=True)
         with pytest.raises(InvalidInput, match="is in use by another service"):
             StandbyStore(tmp_path / "standby", copy_at(place.place))
+        assert shown(soup) == shown(copy)
+
+
+def test_two_first_starts_on_one_directory_at_once_make_it_once(copy: Soup, tmp_path: Path) -> None:
+    place, made = DirectoryTarget(tmp_path / "copy"), standby_directory.make_standby
+
+    def make(*parts: Any) -> None:
+        with pytest.raises(InvalidInput, match="is in use by another service"):
+            StandbyStore(tmp_path / "standby", copy_at(place.place))
+        made(*parts)
+
+    with patch.object(standby_directory, "make_standby", make), standby(tmp_path / "standby", place) as soup:
+        follow(soup)
         assert shown(soup) == shown(copy)
 
 
