@@ -7,6 +7,7 @@
 
 The older writer may have given IDs that the copy lacks. They stay unknown, and never name anything else. That holds
 while one writer gives fewer IDs than a range has. IDs of streams stay below 2**31, and IDs of queries below 2**40.
+Restored data keeps its IDs. So its first promotion has the number after the range that the data has reached.
 """
 
 from __future__ import annotations
@@ -23,14 +24,19 @@ class NextIds:
         self.stream = self.query = 1
         self._webhooks = 0
 
-    def begin(self, promotions: int) -> None:
-        """Give IDs from the range of a promotion on, which has the number `promotions`, from 1; 0 without one.
+    def begin(self, promotion: int) -> None:
+        """Give IDs from the range of a promotion on, which has the number `promotion`, from 1; 0 without one.
 
         Called after the replay, before the next command.
         """
-        self.stream = max(self.stream, promotions * _STREAMS)
-        self.query = max(self.query, promotions * _QUERIES)
-        self._webhooks = promotions * WEBHOOK_IDS
+        self.stream = max(self.stream, promotion * _STREAMS)
+        self.query = max(self.query, promotion * _QUERIES)
+        self._webhooks = promotion * WEBHOOK_IDS
+
+    @property
+    def range(self) -> int:
+        """The range of the next IDs of streams and queries, or the later one of the two."""
+        return max(self.stream // _STREAMS, self.query // _QUERIES)
 
     def webhook(self, sequence: int) -> int:
         """The ID of the webhook that the event `sequence` adds."""

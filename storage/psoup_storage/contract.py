@@ -124,10 +124,10 @@ class Store(Protocol):
         ...
 
     @property
-    def promotions(self) -> int:
-        """The promotions of standbys in this incarnation, up to the one after which this store writes; else 0.
+    def promotion(self) -> int:
+        """The number of the standby's promotion after which this store writes; 0 without one.
 
-        IDs are given from a range of their own after each of them.
+        IDs are given from a range of their own after each promotion.
         """
         ...
 

@@ -67,7 +67,7 @@ class MemoryStore:
     follows = False
     guarded = False
     copy_gate = NO_COPY
-    promotions = 0
+    promotion = 0
 
     def __init__(self, *, keep_pushes: bool = False) -> None:
         self._keep_all = keep_pushes

@@ -63,6 +63,10 @@ class Promotion:
         self._promoted: Promoted | None = None
         self._newest = 0
         self._task: asyncio.Task[None] | None = None
+        self._changing = asyncio.Lock()
+        """Held while the fence is written, and while the store becomes a writer. A fence that is written after the
+        store writes would stop it.
+        """
 
     def serve(self, tokens: Tokens, deliver: Callable[[], None]) -> None:
         """Start webhooks at a service that writes. A standby notes how, for its promotion. Called before it follows."""
@@ -105,17 +109,26 @@ class Promotion:
     async def _promote(self, host: StandbyHost[Snapshot], store: StandbyStore) -> None:
         await self._catch_up(host, store)
         _log.warning("this standby is promoted: it fences the older service", extra={"copy": store.copy})
-        number = await on(self._threads.life, store.begin_promotion)
+        number = 0
+        async with self._changing:
+            if store.follows:  # else a fence whose reply was lost has promoted it meanwhile
+                number = await on(self._threads.life, store.begin_promotion, host.id_range)
         self._following.hurry()
         while self._promoted is None:
             self._check(host)
-            if store.place.number >= number:  # it follows on behind its fence
-                raise FailedPrecondition(
-                    f"another service took over {store.copy} meanwhile, and this standby follows that one; see which"
-                    " one is to write, and promote it again if it is this one",
-                    reason=COPY_FENCED,
-                )
+            if store.follows and store.place.number >= number:
+                await self._check_lead(store)
             await asyncio.sleep(LOOK_S)
+
+    async def _check_lead(self, store: StandbyStore) -> None:
+        """Raise FailedPrecondition if this standby follows on behind its fence, since another service took over."""
+        if not await on(self._threads.life, store.leads) and store.follows:
+            raise FailedPrecondition(
+                f"another service took over {store.copy} meanwhile, and this standby follows that one; see which one"
+                " is to write, and promote it again if it is this one",
+                reason=COPY_FENCED,
+            )
+        await asyncio.sleep(PAUSE_S)  # it was started again at its fence, and is promoted in a moment
 
     async def _catch_up(self, host: StandbyHost[Snapshot], store: StandbyStore) -> None:
         """Wait until the standby lacks few objects, or lacks no fewer after a round."""
@@ -147,10 +160,11 @@ class Promotion:
         host, store, tokens = self._host, self._store, self._tokens
         assert isinstance(host, StandbyHost) and isinstance(store, StandbyStore) and tokens is not None
         sequence, time = store.sequence, store.place.time
-        if not await self._promote_store(store, fence):
-            return False
+        async with self._changing:
+            if not await self._promote_store(store, fence):
+                return False
         await on(self._threads.life, tokens.begin_life)
-        host.give_ids(store.promotions)
+        host.give_ids(store.promotion)
         self._wait.begin_again(wall_time, boot_time)
         self._expiry.count_all_as_asked()
         uploader = uploader_of(store)
@@ -160,8 +174,8 @@ class Promotion:
         host.open()
         self._deliver()
         self._work()
-        self._promoted = Promoted(sequence, time, store.promotions, lost(store.replication))
-        facts = {"sequence": sequence, "time": time_text(time), "promotion": store.promotions}
+        self._promoted = Promoted(sequence, time, store.promotion, lost(store.replication))
+        facts = {"sequence": sequence, "time": time_text(time), "promotion": store.promotion}
         _log.warning(f"this service writes from now on: it was a standby. {self._promoted.lost}", extra=facts)
         return True
 

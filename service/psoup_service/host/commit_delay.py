@@ -36,8 +36,8 @@ class CommitDelay:
         self._first = self._end = 0.0
         """When the first push of the next group came, and when the wait of its last one ends.
 
-        The end is set once, as a push comes. If it moved with `cost`, a wait that has ended could begin again, and the
-        sequencer, which looks twice, would sleep with nothing to wake it up.
+        The end is set once, as a push comes. If it moved with `cost`, a wait that has ended could begin again. The
+        sequencer looks twice, and would then sleep with nothing to wake it up.
         """
         self._count = 0
         """The number of pushes that came for the next group."""

@@ -53,7 +53,7 @@ def replay(
             _log.info("replaying", extra={"sequence": event.sequence, "last": store.sequence})
     if run:
         writer.replay(run)
-    admission.ids.begin(store.promotions)
+    admission.ids.begin(store.promotion)
     engine.take_precautions(guard.precautions(watching=False))
     guard.over()
     guard.refuse_unknown(admission.has_query)

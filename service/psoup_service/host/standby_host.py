@@ -85,9 +85,14 @@ class StandbyHost(Host[SnapshotT]):
         await answer
         await self._writer.reach(events[-1].sequence)
 
-    def give_ids(self, promotions: int) -> None:
-        """Give IDs of the range of a promotion from now on. `promotions`: see `Store`. Called after the last event."""
-        self._admission.ids.begin(promotions)
+    @property
+    def id_range(self) -> int:
+        """The range of the last IDs; see `NextIds`."""
+        return self._admission.ids.range
+
+    def give_ids(self, promotion: int) -> None:
+        """Give IDs of the range of a promotion from now on. `promotion`: see `Store`. Called after the last event."""
+        self._admission.ids.begin(promotion)
 
     def open(self) -> None:
         """Take commands from now on: the standby is promoted."""

@@ -103,7 +103,7 @@ class DurableStore:
                 refuse_other_use(self._directory.path, self._database.query, self.follows)
                 self.incarnation = self._database.meta("incarnation")
                 self.guarded = guarded(self._database)
-                self.promotions, self.writer = promotion_of(self._database.query)
+                self.promotion, self.writer = promotion_of(self._database.query)
                 self._last = next(self._database.query("SELECT ifnull(max(sequence), 0) FROM log"))[0]
                 self.room = DiskRoom(self._directory.path, lambda: self._directory.free_bytes(), reserve_bytes)
                 at, sidecars = self._directory.path, SidecarFolder(self._directory.path, self.check_room)

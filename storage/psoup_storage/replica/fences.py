@@ -38,7 +38,7 @@ class Fence(NamedTuple):
 
     `time`: when it was written, in microseconds. `writer`: the name of the directory as a writer of the copy: its
     incarnation, or the name of a promotion. `before`: the number of the last object before it that counts, which has
-    the reach.
+    the reach. `promotion`: the number of the promotion; 0 for a takeover by a restored directory.
     """
 
     number: int
@@ -47,11 +47,12 @@ class Fence(NamedTuple):
     time: int
     writer: str
     before: int
+    promotion: int = 0
 
     @property
     def promotes(self) -> bool:
         """Whether a standby goes on with the incarnation of the older writer."""
-        return self.writer != self.incarnation
+        return self.promotion > 0
 
 
 class Fences:
@@ -90,9 +91,9 @@ class Fences:
         """The fence of a number; None if the object is not a fence. O(fences)."""
         return next((fence for fence in self._all if fence.number == number), None)
 
-    def promotions(self, incarnation: str, number: int = 2**63) -> int:
-        """The promotions of standbys in an incarnation, up to the fence of a number. O(fences)."""
-        return sum(each.promotes and each.incarnation == incarnation for each in self._all if each.number <= number)
+    def promotion(self, incarnation: str) -> int:
+        """The number of the last promotion in an incarnation; 0 without one. O(fences)."""
+        return max((each.promotion for each in self._all if each.incarnation == incarnation), default=0)
 
     def against(self, writer: str) -> Fence | None:
         """The fence that stopped a writer, with the last event of it that counts as `reach`; None without one.
@@ -133,10 +134,13 @@ def read_fences(target: Target) -> Fences:
             continue
         part = unpack(number, content, target.place)
         if part.kind == FENCE:
-            before = counting_object(target, Fences(owner, fences), number - 1)
-            incarnation = part.facts["incarnation"]
+            earlier, incarnation = Fences(owner, fences), part.facts["incarnation"]
+            before = counting_object(target, earlier, number - 1)
             facts = incarnation, before.facts["reach"], part.facts["time"], part.facts.get("writer", incarnation)
-            fences.append(Fence(number, *facts, before.number))
+            promotion = part.facts.get("promotion", 0)
+            if promotion:  # two standbys that were promoted at once may have written the same number
+                promotion = max(promotion, earlier.promotion(incarnation) + 1)
+            fences.append(Fence(number, *facts, before.number, promotion))
     return Fences(owner, fences)
 
 

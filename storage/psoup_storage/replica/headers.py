@@ -20,6 +20,8 @@ HEADER_BYTES = 64 * 1024 * 1024
 """The most bytes of a header. A file takes up to 200."""
 MOST_NUMBER = 10**15 - 1
 """The last number, since names have fifteen digits."""
+MOST_PROMOTIONS = 255
+"""The number of the last promotion, because IDs have no further ranges."""
 _MOST_ELEMENTS = 7 * MOST_FILES
 _MOST = 2**63 - 1
 _LAST_TIME = 253_402_300_799_999_999
@@ -56,6 +58,7 @@ def read_header(line: bytes, number: int) -> dict[str, Any]:
             check.whole("time", 0, _LAST_TIME)
             if "writer" in facts:
                 check.text("writer", _INCARNATION)
+                check.whole("promotion", 1, MOST_PROMOTIONS)
         case kind:
             raise ValueError(f"its kind is {str(kind)[:20]!r}, which this version of PSoup does not know")
     return facts

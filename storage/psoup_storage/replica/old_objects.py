@@ -4,9 +4,9 @@
     └──── removed ─────┘└── every moment from 57 on can be restored
 
     1  first/57             says that all objects from there on are present; written before anything is removed
-    2  files/<sha256>       that only the manifests before 57 name
-    3  log/…                before 57, the oldest first; so a manifest goes after its files, and a removal that was cut
-                            off is repeated. Fences stay, and before each the object that has its reach
+    2  files/<sha256>       that no manifest from 57 on names, and that are as old. An image that was not completed may
+                            have left them. Files of a newer writer stay
+    3  log/…                before 57, the oldest first. Fences stay, and before each the object that has its reach
 
 The age of an image is the difference between two times of the storage: of its manifest, and of the newest one. So no
 clock of a service can make it wrong.
@@ -24,14 +24,17 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import islice
 
-from psoup.errors import Internal, Unavailable
-from psoup_storage.replica.chain import first_name, first_number, read_object
+from psoup.errors import Internal, InvalidInput, Unavailable
+from psoup_storage.replica.chain import first_name, first_number
 from psoup_storage.replica.fences import read_fences
-from psoup_storage.replica.objects import BASE, NumberedObject, number_in, object_name
+from psoup_storage.replica.objects import NumberedObject, number_in, object_name
 from psoup_storage.replica.restore import base_images, image_files
 from psoup_storage.replica.targets import Target
 
@@ -45,6 +48,8 @@ _PART = 1_000
 """The objects that one request removes."""
 _MICROS = 1_000_000
 _MARKS = "marks/{:015d}"
+_FILE = re.compile(r"files/[0-9a-f]{64}(?:-([0-9]{1,15}))?")
+"""The name of a file, with the epoch of the writer that sent it."""
 _log = logging.getLogger(__name__)
 
 
@@ -83,31 +88,35 @@ class OldObjects:
                 break
         else:
             return 0
-        return self._remove_before(int(images[-1].facts["after"]) + 1, images)
+        named = {file.object for image in images for file in image_files(image, target.place)}
+        return self._remove_before(int(images[-1].facts["after"]) + 1, self._files(named, newest.epoch, now))
+
+    def _files(self, named: set[str], epoch: int, now: int) -> Iterable[str]:
+        """The old files of writers up to an epoch that no image names."""
+        for name, written in self._target.times_after("files/"):
+            file = _FILE.fullmatch(name)
+            if file is None or name in named or int(file[1] or 0) > epoch:
+                continue
+            if now - written >= self._keep_s * _MICROS:
+                yield name
 
     def _marked(self, now: int) -> int:
         """The least number that a standby needs. Removes old marks."""
-        marks = {name: self._target.time_of(name) or 0 for name in self._target.names_after(_MARKS.format(0))}
+        marks = dict(self._target.times_after(_MARKS.format(0)))
         self._delete(name for name, written in marks.items() if now - written >= MARK_S * _MICROS)
         fresh = [name for name, written in marks.items() if now - written < MARK_S * _MICROS]
         return min((number_in(name.partition("-")[0]) or 1 for name in fresh), default=2**63 - 1)
 
-    def _remove_before(self, first: int, images: list[NumberedObject]) -> int:
-        """Remove the objects before the number `first`, and files that none of the `images` names."""
+    def _remove_before(self, first: int, files: Iterable[str]) -> int:
+        """Remove the objects before the number `first`, and the `files`."""
         target, present = self._target, first_number(self._target)
         marks = list(target.names_after(first_name(0)))
-        done = min((number_in(name) or 1 for name in marks), default=1)
-        """The number before which an earlier removal was completed."""
         apart = {number for fence in read_fences(target) for number in range(fence.before, fence.number + 1)}
         numbers = [number for number in self._numbers() if number < first and number not in apart]
-        if first <= present and not numbers and len(marks) < 2:
-            return 0
         if not marks:
             target.create(first_name(1), b"")
         target.create(first_name(first), b"")
-        named = {file.object for image in images for file in image_files(image, target.place)}
-        files = {file.object for image in self._images(images[-1], done) for file in image_files(image, target.place)}
-        removed = self._delete(sorted(files - named)) + self._delete(map(object_name, numbers))
+        removed = self._delete(files) + self._delete(map(object_name, numbers))
         self._delete(name for name in target.names_after(first_name(0)) if name < first_name(max(first, present)))
         if removed:
             _log.info("old objects of the copy were removed", extra={"objects": removed, "first": first})
@@ -116,26 +125,18 @@ class OldObjects:
     def _numbers(self) -> list[int]:
         return [number_in(name) or 2**63 for name in self._target.names_after(object_name(0))]
 
-    def _images(self, oldest: NumberedObject, done: int) -> Iterable[NumberedObject]:
-        """The manifests before the oldest image that stays. After a removal that was cut off the oldest are gone."""
-        number = int(oldest.facts["base"])
-        while number >= done and self._target.has(object_name(number)):
-            image = read_object(self._target, number)
-            if image.kind == BASE:
-                yield image
-            number = int(image.facts["base"])
-
     def _go_on(self) -> None:
         if self._ended():
             raise Unavailable("the service ends")
 
     def _delete(self, names: Iterable[str]) -> int:
-        """Remove objects, in parts. Raises Unavailable if the service ends."""
-        left = list(names)
-        for start in range(0, len(left), _PART):
+        """Remove objects, in parts. Returns their number. Raises Unavailable if the service ends."""
+        left, count = iter(names), 0
+        while part := list(islice(left, _PART)):
             self._go_on()
-            self._target.delete(left[start : start + _PART])
-        return len(left)
+            self._target.delete(part)
+            count += len(part)
+        return count
 
 
 class ReaderMark:
@@ -146,6 +147,13 @@ class ReaderMark:
         self._name = ""
         self._next = -math.inf
         self._refused = False
+
+    def remove(self) -> None:
+        """Remove the mark, since the standby follows no more. Raises nothing. Idempotent."""
+        name, self._name = self._name, ""
+        if name:
+            with suppress(Unavailable, Internal, InvalidInput):  # a mark that is left counts for a day only
+                self._target.delete([name])
 
     def renew(self, number: int) -> None:
         """Say that objects from `number` on are needed, if the last mark is some hours old. Raises nothing."""

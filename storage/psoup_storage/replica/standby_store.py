@@ -22,6 +22,7 @@ from psoup_storage.durable.log.codec import Decoder
 from psoup_storage.durable.sqlite.standby_mark import mark_promoted
 from psoup_storage.replica.fences import Fence, Fences, read_fences
 from psoup_storage.replica.followed_copy import FollowedCopy
+from psoup_storage.replica.headers import MOST_PROMOTIONS
 from psoup_storage.replica.objects import damaged
 from psoup_storage.replica.old_objects import ReaderMark
 from psoup_storage.replica.replicated_store import CopyingStore, Replication
@@ -29,9 +30,6 @@ from psoup_storage.replica.restore import last_object
 from psoup_storage.replica.standby_directory import NOTE, PROMOTES, Place, first_place, prepare_standby
 from psoup_storage.replica.takeover import take_over
 from psoup_storage.replica.targets import open_target
-
-MOST_PROMOTIONS = 255
-"""The most promotions in one incarnation, because IDs have no further ranges."""
 
 
 class News(NamedTuple):
@@ -73,6 +71,8 @@ class StandbyStore(CopyingStore):
         epoch = fences.epoch_at(self.place.number)
         self._copy = FollowedCopy(target, self.place.number, self.sequence, self.time, epoch, self.incarnation)
         self._mark = ReaderMark(target)
+        self._answers = False
+        """Whether the last request for the next object was answered."""
         self._live: Decoder | None = None
 
     @property
@@ -89,11 +89,13 @@ class StandbyStore(CopyingStore):
         if self._reached is not None:  # a process ended before it was promoted
             reached, self._reached = self._reached, None
             return News([], self.place, reached)
+        self._answers = False
         try:
             segment = self._copy.next()
         except FailedPrecondition as problem:
             self.note(NOTE, self.place._replace(gap=problem.message).text(), sync=True)
             raise
+        self._answers = True
         self._mark.renew(self.place.number + 1)
         if segment is None:
             return None
@@ -129,43 +131,59 @@ class StandbyStore(CopyingStore):
         last = last_object(self._copy.target)
         return last.number, int(last.facts["reach"])
 
-    def begin_promotion(self) -> int:
+    def begin_promotion(self, id_range: int) -> int:
         """Write a fence for this standby: the older writer stops, and `next` leads to the fence. Any thread.
 
-        Returns the number of the fence.
+        Returns the number of the fence. A repeated call finds the fence of the one before, unless another service took
+        over meanwhile. `id_range`: of the IDs that the data has; see `NextIds`. The promotion has a higher number.
 
-        A repeated call writes another fence of the same name. Raises FailedPrecondition after too many promotions,
-        Internal if the promotion cannot be noted, and Unavailable. After Unavailable the fence may be there.
+        No call of `promote` may be under way. Raises FailedPrecondition after too many promotions, Internal if the
+        promotion cannot be noted, and Unavailable. After Unavailable the fence may be there.
         """
-        target = self._copy.target
-        promotions = read_fences(target).promotions(self.incarnation)
-        if promotions >= MOST_PROMOTIONS:
+        target, writer = self._copy.target, self.noted(PROMOTES)
+        fences = read_fences(target)
+        if writer and fences.last is not None and fences.last.writer == writer:
+            return fences.last.number
+        number = max(fences.promotion(self.incarnation), id_range) + 1
+        if number > MOST_PROMOTIONS:
             raise FailedPrecondition(
-                f"standbys of this service were promoted {promotions} times, and IDs have no further ranges; restore"
+                f"standbys of this service were promoted {number - 1} times, and IDs have no further ranges; restore"
                 f" the copy instead: psoup restore {target.place} DIR --take-over",
                 reason="PROMOTIONS",
             )
-        writer = self.noted(PROMOTES) or secrets.token_hex(8)
+        writer = writer or secrets.token_hex(8)
         self.note(PROMOTES, writer, sync=True)
         if self.noted(PROMOTES) != writer:
             raise Internal(f"the promotion cannot be noted in {self.path}; see what room is left", reason="FAILED")
-        return take_over(target, self.incarnation, writer)
+        return take_over(target, self.incarnation, writer, number)
+
+    def leads(self) -> bool:
+        """Whether the last fence of the copy is of this standby's promotion. Any thread. Raises Unavailable."""
+        last = read_fences(self._copy.target).last
+        return last is not None and last.writer == self.noted(PROMOTES)
 
     def promote(self, fence: Fence) -> None:
         """Write from now on, and copy to the copy that was followed. `fence`: of the `News`, whose events are stored.
 
         No call of `append` may be under way. Raises FailedPrecondition, reason COPY_FENCED, if another service took
-        over meanwhile; then the store follows on. Raises Internal if the disk fails.
+        over meanwhile; then the store follows on. Raises Unavailable, and Internal if the disk fails.
         """
         target = self._copy.target
+        read_fences(target).check(self.incarnation, target.place, fence.writer)
         uploader = self.made_uploader(target, self.replication, fence.writer)
-        number = read_fences(target).promotions(self.incarnation, fence.number)
         with self._database.transaction() as connection:
-            mark_promoted(connection, number, fence.writer)
-        self.promotions, self.writer, self.follows = number, fence.writer, False
+            mark_promoted(connection, fence.promotion, fence.writer)
+        self.promotion, self.writer, self.follows = fence.promotion, fence.writer, False
         self.copy_by(uploader, self.replication)
         for name in (PROMOTES, NOTE):
             self.note(name, "", sync=True)
+        self._mark.remove()
+
+    def close(self) -> None:
+        """Remove the mark of the standby, unless the storage is away, and close. Idempotent."""
+        if self._answers:
+            self._mark.remove()
+        super().close()
 
     def _own(self, fences: Fences) -> Fence | None:
         """The fence of an earlier process that began to promote this standby. It is the last one, and all events

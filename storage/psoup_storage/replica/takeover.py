@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 from psoup.errors import InvalidInput
 from psoup_storage.replica.chain import last_number, owner_of
@@ -19,10 +20,10 @@ _REQUESTS = 16
 """The most requests at a time."""
 
 
-def take_over(target: Target, incarnation: str, writer: str = "") -> int:
+def take_over(target: Target, incarnation: str, writer: str = "", promotion: int = 0) -> int:
     """Write a fence for the data directory that will have `incarnation`. Returns its number, the next free one.
 
-    `writer`: the name of the promotion of a standby.
+    `writer`, `promotion`: the name and the number of the promotion of a standby.
 
     While the older writer takes numbers, each try is one request, so that the fence comes in between. Of two takeovers
     at once the later one counts. Raises InvalidInput if there is no copy, or nothing to restore in it, Internal for a
@@ -33,19 +34,20 @@ def take_over(target: Target, incarnation: str, writer: str = "") -> int:
         raise InvalidInput(f"{target.place} has no copy of a service (psoup serve --replicate makes one)")
     if not counting_object(target, read_fences(target), last).base:
         raise InvalidInput(f"{target.place} has no base image yet, so nothing can take it over")
+    facts: dict[str, Any] = {"kind": FENCE, "incarnation": incarnation, "previous": ""}
+    facts |= {"writer": writer, "promotion": promotion} if promotion else {}
     numbers: Iterable[int] = [last + 1]
     with ThreadPoolExecutor(_REQUESTS, "psoup-takeover") as pool:
         while True:
             list(pool.map(partial(announce_fence, target), numbers))
             for number in numbers:
-                if _fenced(target, number, incarnation, writer):
+                if _fenced(target, number, facts):
                     return number
             numbers = range(number + 1, number + 1 + _BLOCK)
 
 
-def _fenced(target: Target, number: int, incarnation: str, writer: str) -> bool:
+def _fenced(target: Target, number: int, facts: dict[str, Any]) -> bool:
     """Write the fence, if its number is free or has the same bytes: the reply of an earlier try was lost then."""
-    facts = {"number": number, "kind": FENCE, "incarnation": incarnation, "epoch": number, "previous": ""}
-    facts |= {"writer": writer} if writer else {}
-    content, name = pack(facts | {"time": time.time_ns() // 1_000}), object_name(number)
+    content = pack(facts | {"number": number, "epoch": number, "time": time.time_ns() // 1_000})
+    name = object_name(number)
     return target.create(name, content) or target.read(name) == content

@@ -68,6 +68,10 @@ class Target(Protocol):
         """The names in the folder of `name` that are greater than it, in order."""
         ...
 
+    def times_after(self, name: str) -> Iterator[tuple[str, int]]:
+        """The objects in the folder of `name` with greater names, and when each was written; see `time_of`."""
+        ...
+
     def time_of(self, name: str) -> int | None:
         """When an object was written, by the clock of the storage, in microseconds; None if there is none."""
         ...
@@ -153,6 +157,12 @@ class DirectoryTarget:
             path = self._path / folder
             files = [each.name for each in path.iterdir()] if path.is_dir() else []
         yield from (f"{folder}/{file}" for file in sorted(files) if file > last)
+
+    def times_after(self, name: str) -> Iterator[tuple[str, int]]:
+        """See `Target`."""
+        for later in self.names_after(name):
+            if (written := self.time_of(later)) is not None:
+                yield later, written
 
     def time_of(self, name: str) -> int | None:
         """See `Target`."""
@@ -263,15 +273,19 @@ class StorageTarget:
 
     def names_after(self, name: str) -> Iterator[str]:
         """See `Target`."""
+        return (later for later, _ in self.times_after(name))
+
+    def times_after(self, name: str) -> Iterator[tuple[str, int]]:
+        """See `Target`. To the second."""
         folder = name.rpartition("/")[0]
         pages = self._call(lambda store, path: iter(self._calls.list(store, folder, offset=path)), name)
         while page := self._call(lambda *_: next(pages, None), name):
-            yield from sorted(each["path"] for each in page)
+            yield from sorted((each["path"], _written(each)) for each in page)
 
     def time_of(self, name: str) -> int | None:
         """See `Target`. To the second."""
         try:
-            return round(self._call(self._calls.head, name)["last_modified"].timestamp() * 1_000_000)
+            return _written(self._call(self._calls.head, name))
         except FileNotFoundError:
             return None
 
@@ -318,6 +332,11 @@ def unusable(place: str, name: str, why: str) -> Internal:
 def _line(problem: Exception) -> str:
     """The first line of an error. The storage decides how long it is."""
     return str(problem).partition("\n")[0][:_MOST_TEXT]
+
+
+def _written(facts: Any) -> int:
+    """The time in the facts of an object, in microseconds."""
+    return round(facts["last_modified"].timestamp() * 1_000_000)
 
 
 def _check_size(place: str, name: str, size: int) -> None:

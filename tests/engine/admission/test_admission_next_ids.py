@@ -51,6 +51,7 @@ def test_queries_of_several_ranges_are_used_together(promotions: int) -> None:
         soup.invoke(later[4])
     with pytest.raises(NotFound):
         soup.invoke(2**32 * promotions - 1)
+    assert soup.admission.ids.range == promotions
     soup.check()
 
 

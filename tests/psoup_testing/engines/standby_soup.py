@@ -82,16 +82,21 @@ def to_fence(soup: Soup) -> Fence | None:
     return None
 
 
+def begin_promotion(soup: Soup) -> int:
+    """Write the fence of the standby's promotion. Returns its number. Raises as `StandbyStore.begin_promotion`."""
+    return store_of(soup).begin_promotion(soup.admission.ids.range)
+
+
 def take_up(soup: Soup) -> int:
     """Follow up to the fence, and write from then on. Returns the number of the promotion."""
     fence, store = to_fence(soup), store_of(soup)
     assert fence is not None and fence.reach == store.sequence
     store.promote(fence)
-    soup.admission.ids.begin(store.promotions)
+    soup.admission.ids.begin(store.promotion)
     uploader = uploader_of(store)
     assert uploader is not None
     uploader.start()
-    return store.promotions
+    return store.promotion
 
 
 def _apply(soup: Soup, news: News) -> None:

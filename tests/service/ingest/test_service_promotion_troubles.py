@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from psoup.errors import Internal
+from psoup.errors import Unavailable as CopyAway
 from psoup_client import Client, FailedPrecondition, Unavailable
 from psoup_service.chores import promotion
 from psoup_service.process.clock import wall_time
@@ -79,6 +80,38 @@ def test_a_promotion_without_storage_changes_nothing(pair: Pair) -> None:
     assert pair.reader.promote().sequence == pair.store.sequence
 
 
+@pytest.mark.seeded("a promotion that is called again fences the service that it has promoted")
+def test_a_promotion_whose_fence_was_written_without_a_reply_can_be_called_again(pair: Pair) -> None:
+    """The standby reads its fence and writes, while the second call has not looked for fences yet."""
+    followed, writes, begin = pair.followed, Event(), pair.followed.begin_promotion
+    promote = followed.promote
+
+    def begin_without_reply(id_range: int) -> int:
+        begin(id_range)
+        raise CopyAway("the reply was lost")
+
+    def begin_after_all(id_range: int) -> int:
+        assert not writes.is_set(), "it would fence itself"
+        return begin(id_range)
+
+    def promote_and_tell(fence: Fence) -> None:
+        promote(fence)
+        writes.set()
+
+    with patch.object(followed, "promote", promote_and_tell):
+        with (
+            patch.object(followed, "begin_promotion", begin_without_reply),
+            pytest.raises(Unavailable, match="reply was lost"),
+        ):
+            pair.reader.promote()
+        with patch.object(followed, "begin_promotion", begin_after_all):
+            assert pair.reader.promote().number == 1
+    assert len([*read_fences(DirectoryTarget(pair.copy))]) == 1
+    pair.reader.push("s", {"x": [4]})
+    assert pair.followed.uploader is not None
+    pair.standby.wait_until(lambda: pair.followed.uploader.reach == pair.followed.sequence)
+
+
 @pytest.mark.parametrize("seen", ["before the fence is read", "before the directory changes"])
 def test_the_earlier_of_two_promotions_follows_on(pair: Pair, seen: str) -> None:
     """The other standby writes its fence after this one."""
@@ -89,16 +122,16 @@ def test_the_earlier_of_two_promotions_follows_on(pair: Pair, seen: str) -> None
         with reading:
             return following()
 
-    def begin_both() -> int:
+    def begin_both(id_range: int) -> int:
         with reading:
-            number = begin()
+            number = begin(id_range)
             if seen == "before the fence is read":
-                other.begin_promotion()
+                other.begin_promotion(id_range)
             return number
 
     def promote_too_late(fence: Fence) -> None:
         if seen == "before the directory changes":
-            other.begin_promotion()
+            other.begin_promotion(0)
         promote(fence)
 
     refused = pytest.raises(FailedPrecondition, match=r"another service took over .* this standby follows that one")

@@ -55,10 +55,12 @@ def push_images(soup: Soup, target: Target, *values: int) -> None:
 
 
 def age(target: DirectoryTarget, number: int, hours: float) -> None:
-    """Let an object be older than it is."""
-    path = Path(target.place) / object_name(number)
-    written = path.stat().st_mtime_ns - round(hours * HOUR_S * 1e9)
-    os.utime(path, ns=(written, written))
+    """Let a manifest and its files be older than they are."""
+    names = [file.object for file in image_files(read_object(target, number), target.place)]
+    for name in [object_name(number), *names]:
+        path = Path(target.place) / name
+        written = path.stat().st_mtime_ns - round(hours * HOUR_S * 1e9)
+        os.utime(path, ns=(written, written))
 
 
 def remove(target: Target, hours: float = 5) -> int:
@@ -113,6 +115,23 @@ def test_each_moment_after_the_oldest_image_that_stays_can_be_restored(target: D
     numbers = [int(name.partition("/")[2]) for name in after if name.startswith("log/")]
     assert min(numbers) == first_number(target) and len(after) < len(before)
     assert remove(target) == 0
+
+
+def test_files_of_an_image_that_was_not_completed_are_removed(target: DirectoryTarget, tmp_path: Path) -> None:
+    def leave(name: str, hours: float) -> str:
+        file = tmp_path / "content"
+        file.write_bytes(name.encode())
+        target.add_file(name, file)
+        written = file.stat().st_mtime_ns - round(hours * HOUR_S * 1e9)
+        os.utime(Path(target.place) / name, ns=(written, written))
+        return name
+
+    digest = "0123456789abcdef" * 4
+    old, fresh = leave(f"files/{digest}", 10), leave(f"files/{digest[::-1]}", 4)
+    strange = {leave(f"files/{digest}-7000", 10), leave("files/other", 10), leave(f"files/{digest}-x", 10)}
+    remove(target)
+    assert {fresh, *strange} <= names_in(target.place) and old not in names_in(target.place)
+    assert verify(target).problems == []
 
 
 def test_the_service_goes_on_after_a_removal(target: DirectoryTarget, tmp_path: Path) -> None:
@@ -233,7 +252,9 @@ def test_a_standby_renews_its_mark(target: DirectoryTarget, tmp_path: Path) -> N
     with patch("psoup_storage.replica.old_objects.RENEW_S", 0.0):
         reader.renew(4)
         reader.renew(5)
-    assert [int(name[6:21]) for name in target.names_after("marks/")][:1] == [5]
+    assert [int(name[6:21]) for name in target.names_after("marks/")] == [5]
+    reader.remove()
+    assert [*target.names_after("marks/")] == []
 
 
 def test_a_standby_that_is_too_far_behind_begins_again(

@@ -29,7 +29,7 @@ from psoup_testing.engines.attachments import attach, write
 from psoup_testing.engines.copy_target import begin, copied, push, uploader_in, wait_for_copy
 from psoup_testing.engines.diverged_rows import kept_table, kept_values
 from psoup_testing.engines.format_fixture import START, Soup
-from psoup_testing.engines.standby_soup import follow, standby, store_of, take_up
+from psoup_testing.engines.standby_soup import begin_promotion, follow, standby, store_of, take_up
 from psoup_testing.oracles.questions import again
 
 
@@ -327,13 +327,13 @@ def test_writers_that_a_promotion_fenced_become_standbys(tmp_path: Path) -> None
         wait_for_copy(soup)
         with ExitStack() as standbys:
             first, second = (standbys.enter_context(standby(tmp_path / name, copy)) for name in "ab")
-            store_of(first).begin_promotion()
+            begin_promotion(first)
             take_up(first)
             push(soup, 99)
             uploader_in(soup)._thread.join(60)
             push(first, 2)
             wait_for_copy(first)
-            store_of(second).begin_promotion()
+            begin_promotion(second)
             take_up(second)
             push(first, 99)
             uploader_in(first)._thread.join(60)
