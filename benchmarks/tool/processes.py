@@ -58,7 +58,7 @@ def served(
             _wait_ready(address, process, log)
             yield Served(address, process.pid, folder, log)
         finally:
-            _stop(process)
+            stop(process)
 
 
 def resident(pid: int) -> int:
@@ -90,7 +90,7 @@ def empty_service() -> Iterator[str]:
         assert process.stdout is not None
         yield f"127.0.0.1:{int(process.stdout.readline())}"
     finally:
-        _stop(process)
+        stop(process)
 
 
 def _wait_ready(address: str, process: subprocess.Popen[bytes], log: IO[str]) -> None:
@@ -106,7 +106,8 @@ def _wait_ready(address: str, process: subprocess.Popen[bytes], log: IO[str]) ->
     raise RuntimeError(f"psoup serve did not start: {log.read()}")
 
 
-def _stop(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+    """End a process."""
     process.terminate()
     try:
         process.wait(STOP_SECONDS)

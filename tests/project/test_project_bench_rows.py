@@ -70,7 +70,7 @@ ROWS = """
     push.durable.1x1024 push.durable.20x50 push.durable.50x1
     call.push.8 call.push.50 call.invoke call.sync call.batch call.batch.client call.stream call.idle call.inserts
     kafka recovery.first recovery.covered recovery.memory
-    recovery.table replica.push replica.lag replica.lag.p99 replica.restore
+    recovery.table replica.push replica.remote replica.lag replica.lag.p99 replica.promote replica.restore
     invoke.grpc invoke.grpc.many invoke.grpc.one invoke.grpc.service invoke.grpc.many.service
     invoke.grpc.async invoke.grpc.async.pool
     pg.small pg.block pg.small16 pg.notify
