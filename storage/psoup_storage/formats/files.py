@@ -39,6 +39,15 @@ def second_name(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
+def sync_file(path: Path) -> None:
+    """Make the content of a file durable."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def sync_directory(path: Path) -> None:
     """Make the names in `path` durable: new files, renames, removals."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -32,7 +32,7 @@ from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.sqlite.structure import damaged_schema
 from psoup_storage.durable.tools.backup import mark
 from psoup_storage.durable.tools.doctor import Progress
-from psoup_storage.formats.files import sync_directory
+from psoup_storage.formats.files import sync_directory, sync_file
 from psoup_storage.replica.base_image import ImageFile, WrongFile, content_of
 from psoup_storage.replica.chain import OWNER, check_removal, first_number, last_number, owner_of, read_object
 from psoup_storage.replica.fences import Fences, counting_object, read_fences
@@ -203,6 +203,8 @@ def _receive(target: Target, base: NumberedObject, directory: Path, progress: Pr
             with open(directory / file.name, "xb") as output:
                 for piece in content_of(target, file):
                     output.write(piece)
+            if file.name != DATABASE:  # which is synced when it is complete
+                sync_file(directory / file.name)
         except WrongFile as problem:
             check_removal(target, base.number)
             why = f"its file {file.name} ({file.object}) is missing, or has changed since it was written: {problem}"
@@ -228,12 +230,13 @@ class _Application:
         self._notes = notes_in(base.facts)
 
     def apply(self, last: int) -> RestoredCopy:
-        """Apply the wanted rows of the segments up to the object `last`."""
+        """Apply the wanted rows of the segments up to the object `last`. The database is synced once, at the end."""
         try:
             with closing(apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
                 self._check(connection)
                 missing = self._apply_all(connection, last)
-        except (apsw.FullError, apsw.IOError, apsw.ReadOnlyError) as problem:
+            sync_file(self._path)
+        except (apsw.FullError, apsw.IOError, apsw.ReadOnlyError, OSError) as problem:
             raise _no_room(self._path.parent, str(problem)) from problem
         except (apsw.Error, UnicodeDecodeError) as problem:
             raise self._wrong_database(str(problem)) from problem
@@ -241,7 +244,7 @@ class _Application:
 
     def _check(self, connection: apsw.Connection) -> None:
         """Raise Internal unless the database is the manifest's. Before that, no trigger or view of it may act."""
-        settings = {"locking_mode": "EXCLUSIVE", "synchronous": "FULL", "trusted_schema": 0, "cell_size_check": 1}
+        settings = {"locking_mode": "EXCLUSIVE", "synchronous": "OFF", "trusted_schema": 0, "cell_size_check": 1}
         for name, value in settings.items():
             connection.pragma(name, value)
         register(connection)

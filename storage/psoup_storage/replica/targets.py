@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from psoup.errors import Internal, InvalidInput, Unavailable
-from psoup_storage.formats.files import sync_directory
+from psoup_storage.formats.files import sync_directory, sync_file
 
 SCHEMES = ("s3", "gs", "az")
 """The schemes of URLs of object storage."""
@@ -113,7 +113,7 @@ class DirectoryTarget:
         path = self._path / name
         with self._errors(), self._new(path) as new:
             new.write_bytes(content)
-            _sync_file(new)
+            sync_file(new)
             try:
                 os.link(new, path)
             except FileExistsError:
@@ -126,7 +126,7 @@ class DirectoryTarget:
             return
         with self._errors(), self._new(self._path / name) as new:
             shutil.copyfile(path, new)
-            _sync_file(new)
+            sync_file(new)
             new.rename(self._path / name)
 
     def has(self, name: str) -> bool:
@@ -342,11 +342,3 @@ def _written(facts: Any) -> int:
 def _check_size(place: str, name: str, size: int) -> None:
     if size > MOST_BYTES:
         raise unusable(place, name, f"it has {size:,} bytes, and {MOST_BYTES:,} are the most")
-
-
-def _sync_file(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

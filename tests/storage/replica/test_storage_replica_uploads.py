@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 
 from psoup.errors import FailedPrecondition, Internal, InvalidInput
@@ -17,7 +19,7 @@ from psoup_storage.replica import event_queue, uploader
 from psoup_storage.replica.chain import OWNER, last_number, read_object
 from psoup_storage.replica.event_queue import EventQueue
 from psoup_storage.replica.objects import object_name, pack
-from psoup_storage.replica.restore import Wanted, restore_copy
+from psoup_storage.replica.restore import RestoredCopy, Wanted, restore_copy
 from psoup_storage.replica.targets import DirectoryTarget
 from psoup_testing.engines.copy_target import (
     AFTER,
@@ -312,3 +314,26 @@ def test_a_restored_directory_begins_a_copy_of_its_own(tmp_path: Path) -> None:
     ):
         pass
     DurableStore(tmp_path / "again").close()
+
+
+@pytest.mark.seeded("a restored file that a power cut takes back")
+def test_all_files_of_a_restored_directory_are_synced_before_it_counts(tmp_path: Path) -> None:
+    target, synced = DirectoryTarget(tmp_path / "copy"), set[int]()
+    with copied(tmp_path / "data", target, base_s=0) as soup:
+        soup.execute("CREATE STREAM s (x BIGINT)")
+        soup.push("s", pa.table({"x": range(300)}))
+        soup.maintain()
+        push(soup, 1)
+        wait_for_base_image(soup)
+    sync = os.fsync
+
+    def noted_sync(handle: int) -> None:
+        synced.add(os.fstat(handle).st_ino)
+        sync(handle)
+
+    def finish(directory: Path, _: RestoredCopy) -> None:
+        files = [file for file in directory.rglob("*") if file.is_file()]
+        assert any(file.suffix == ".parquet" for file in files) and not {f.stat().st_ino for f in files} - synced
+
+    with patch("os.fsync", noted_sync):
+        restore_copy(target, tmp_path / "again", finish=finish)
