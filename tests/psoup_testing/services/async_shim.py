@@ -243,7 +243,8 @@ class ShimConnection:
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
-        LOOP.run(client._run(lambda: None))  # the stubs are made in the event loop
+        if threading.current_thread().name != _THREAD:
+            LOOP.run(client._run(lambda: None))  # the stubs are made in the event loop
 
     def call(self, method: Any, *arguments: Any, **named: Any) -> Any:
         raw = method.raw if isinstance(method, _Method) else method

@@ -20,6 +20,7 @@ from psoup_storage.replica.replicated_store import ReplicatedStore
 from psoup_storage.replica.restore import Wanted, base_images, last_object, restore_copy
 from psoup_storage.replica.targets import DirectoryTarget
 from psoup_testing.engines import format_fixture
+from psoup_testing.engines.copy_target import wait_for_base_image
 from psoup_testing.engines.format_fixture import END, START, Soup, ask, leave, tell
 from psoup_testing.engines.standby_soup import VisibleTarget, follow, standby
 from psoup_testing.oracles.questions import again
@@ -70,6 +71,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Told:
         patch.multiple(event_queue, SEGMENT_BYTES=4_096, SEGMENT_S=0.05),
     ):
         soup = Soup(folder / "data", START)
+        wait_for_base_image(soup)  # all events can be restored from then on
         tell(soup)
         store = soup.store
         assert isinstance(store, SampledStore)
