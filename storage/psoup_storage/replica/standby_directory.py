@@ -27,7 +27,7 @@ from psoup_storage.durable.tools.doctor import Progress
 from psoup_storage.replica.chain import owner_of
 from psoup_storage.replica.fences import read_fences
 from psoup_storage.replica.restore import RestoredCopy, Wanted, base_images, base_of, last_object, restore_copy
-from psoup_storage.replica.standby_swap import NEW, change, is_cut_off, locked, tidy
+from psoup_storage.replica.standby_swap import NEW, PART, change, is_cut_off, locked, tidy
 from psoup_storage.replica.targets import Target
 
 NOTE = "standby"
@@ -164,7 +164,7 @@ def _no_image(place: str, gap: str) -> Unavailable:
 def _make_again(target: Target, path: Path, why: str, progress: Progress) -> None:
     _log.warning("the standby begins again with a newer base image", extra={"why": why})
     # A change that was cut off may have moved the note already.
-    promotes = Notes(path).read(PROMOTES) or Notes(path / NEW).read(PROMOTES)
+    promotes = next(filter(None, (Notes(folder).read(PROMOTES) for folder in (path, path / NEW, path / PART))), "")
 
     def make(new: Path) -> None:
         make_standby(target, new, progress)

@@ -19,10 +19,10 @@ from psoup_storage.replica.chain import last_number, read_object
 from psoup_storage.replica.objects import EVENTS, object_name, pack
 from psoup_storage.replica.restore import restore_copy
 from psoup_storage.replica.segments import decode_rows, encode_rows
-from psoup_storage.replica.standby_directory import NOTE, prepare_standby
+from psoup_storage.replica.standby_directory import NOTE, PROMOTES, prepare_standby
 from psoup_storage.replica.targets import DirectoryTarget, Target
 from psoup_testing.engines.attachments import attach, write
-from psoup_testing.engines.copy_target import copied, copy_at, wait_for_copy
+from psoup_testing.engines.copy_target import BEFORE, FailingTarget, copied, copy_at, wait_for_copy
 from psoup_testing.engines.format_fixture import START, Soup
 from psoup_testing.engines.standby_soup import VisibleTarget, follow, standby, store_of
 
@@ -244,6 +244,30 @@ def test_a_standby_that_was_killed_while_it_was_made_begins_again(
         assert not (tmp_path / "standby" / "standby.new").exists()
         follow(soup)
         assert shown(soup) == shown(copy)
+
+
+@pytest.mark.parametrize("moved", [(), ("chunks",), ("chunks", "note-standby", "note-promotes")])
+def test_a_standby_whose_change_was_cut_off_starts_again_after_an_outage(
+    copy: Soup, tmp_path: Path, moved: tuple[str, ...]
+) -> None:
+    place, path = DirectoryTarget(tmp_path / "copy"), tmp_path / "standby"
+    store = StandbyStore(tmp_path / "whole", copy_at(place.place))
+    store.note(PROMOTES, "a promotion", sync=True)
+    store.close()
+    path.mkdir()
+    (path / AUDIT).write_text("a call\n")
+    (tmp_path / "whole").rename(path / "standby.new")
+    for name in moved:
+        (path / "standby.new" / name).rename(path / name)
+    away = FailingTarget(tmp_path / "copy", lambda operation, name: BEFORE)
+    for _ in range(2):
+        with pytest.raises(Unavailable), standby(path, away):
+            pass
+    with standby(path, place) as soup:
+        assert store_of(soup).noted(PROMOTES) == "a promotion"
+        follow(soup)
+        assert shown(soup) == shown(copy)
+    assert sorted(entry.name for entry in path.iterdir() if "." in entry.name[1:]) == [AUDIT, "psoup.db"]
 
 
 def test_a_restore_of_a_standbys_directory_may_write(copy: Soup, tmp_path: Path) -> None:
