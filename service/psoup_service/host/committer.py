@@ -13,7 +13,8 @@ it, because the waiting thread has a low priority. The other kind is work that t
 checkpoint (`settle`).
 
 A full store refuses the events and stores none of them. So does a store whose copy is too far behind. The groups then
-wait, and the sequencer refuses new commands until the store takes events. Any other error ends the stage. A store
+wait, and the sequencer refuses new commands until the store takes events. So it does while stored events wait too long
+for their copy. Any other error ends the stage. A store
 without a disk makes no command wait. So there the sequencer's thread appends the events itself.
 """
 
@@ -120,6 +121,8 @@ class Committer(StageThread):
         self._large = 0
         """The number of large groups that wait or are being written."""
         self._pausing = self._at_gate = False
+        self._behind = False
+        """Whether the groups at the gate wait for a copy that is too far behind."""
         self._ended = False
         self._full: ResourceExhausted | Unavailable | None = None
         """The error of a store that refuses the events that wait."""
@@ -129,17 +132,22 @@ class Committer(StageThread):
     @property
     def writing(self) -> bool:
         """Whether groups are on their way to the disk, and the store takes them. From any thread."""
-        return bool(self._taken or self._groups or self._pausing) and self._full is None
+        return bool(self._taken or self._groups or self._pausing) and self._takes
 
     @property
     def writing_large(self) -> bool:
         """Whether a large group waits or is being written, and the store takes it. From any thread."""
-        return self._large > 0 and self._full is None
+        return self._large > 0 and self._takes
+
+    @property
+    def _takes(self) -> bool:
+        """Whether the store takes events. While it does not, the sequencer refuses commands: none may wait for it."""
+        return self._full is None and not self._behind
 
     @property
     def due(self) -> bool:
         """Whether the store has something to settle, and takes events. From any thread."""
-        return self._store.due and self._full is None
+        return self._store.due and self._takes
 
     def check_room(self) -> None:
         """Raise ResourceExhausted or Unavailable while groups wait for the store to take them. From any thread."""
@@ -281,7 +289,10 @@ class Committer(StageThread):
                 _waive([*self._taken, *self._groups])
                 if self._stopping and not self._finishing:
                     return False
-        self._at_gate = False
+            if not self._behind and self._store.copy_gate.reason():
+                self._behind = True
+                self._written()
+        self._at_gate = self._behind = False
         return True
 
     def _log_full(self, full: ResourceExhausted | Unavailable) -> None:

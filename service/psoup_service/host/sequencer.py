@@ -361,6 +361,7 @@ class Sequencer(StageThread):
         if submission.ahead is not None or not self._store.durable:
             return False
         assert isinstance(command, Push | CreateStream)
+        self._store.copy_gate.check()
         self._check_room(submission.size)
         foreseen = self._admission.foresee(command, self._clock.now())
         if foreseen is None:

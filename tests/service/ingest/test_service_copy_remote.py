@@ -11,8 +11,11 @@ import pyarrow as pa
 import pytest
 
 from psoup.errors import InvalidInput
-from psoup_client import Client
+from psoup_client import Client, Unavailable
+from psoup_client.payload import one_message
+from psoup_proto.v1 import ingest_pb2
 from psoup_service import main
+from psoup_service.host.line import LARGE_BYTES
 from psoup_service.process.clock import wall_time
 from psoup_service.process.settings_sources import load
 from psoup_storage import ReplicatedStore, Replication
@@ -46,6 +49,39 @@ def test_acknowledgements_wait_for_the_copy(tmp_path: Path) -> None:
         client.wait_for(last)
         assert sorted(query.invoke().to_arrow()["x"].to_pylist()) == list(range(PUSHES))
         assert restore_copy(target, tmp_path / "late").sequence == last
+
+
+def test_no_command_waits_for_a_copy_that_is_too_far_behind(tmp_path: Path) -> None:
+    with copied_service(tmp_path, remote=True) as copied, ThreadPoolExecutor(3) as pool:
+        client, running = copied.client, copied.running
+        client.create_stream("CREATE STREAM s (x BIGINT, t TEXT)")
+        copied.away = True
+        first = pool.submit(pushed, running.address, 1)
+        running.wait_until(lambda: copied.store.sequence == 2)
+        small, large = pa.table({"x": [2]}), pa.table({"x": [3], "t": ["x" * LARGE_BYTES]})
+        waiting = [pool.submit(plain_push, client, rows) for rows in (small, large)]
+        running.wait_until(lambda: running.service.host.counters()["pending_commands"] == 3)
+        assert not first.done() and not any(push.done() for push in waiting)
+        copied.store.copy_gate.most_s = 0.0
+        with pytest.raises(Unavailable, match="nothing is acknowledged"):
+            waiting[0].result(300)
+        for rows in (small, large):
+            with pytest.raises(Unavailable, match="nothing is acknowledged"):
+                plain_push(client, rows)
+        with pytest.raises(Unavailable, match="nothing is acknowledged"):
+            client.create_stream("CREATE STREAM t (x BIGINT)")
+        assert not first.done()
+        copied.away = False
+        assert first.result(300) == 2
+        plain_push(client, small)
+
+
+def plain_push(client: Client, rows: pa.Table) -> None:
+    """Push rows without a producer, as a client of another language does."""
+    payload = one_message(rows, "")
+    assert payload is not None
+    request = ingest_pb2.PushRequest(stream="s", arrow_ipc=payload.data)
+    client.connection.call(client.connection.ingest.Push, request)
 
 
 def pushed(address: str, value: int) -> int:
