@@ -6,6 +6,9 @@
     with source positions    the producer ends. Its caller asks `position`, and begins there
     else                     the batches without a reply go on as number 0, 1, … of a new epoch
 
+A producer without an acknowledged batch has lost nothing. If the next writer lacks the event since which the producer
+is new, it goes on since an earlier one.
+
 The service says which number it expects when it refuses a later one. It takes nothing then, so nothing is doubled.
 """
 
@@ -89,11 +92,15 @@ class WindowedProducer(TableProducer):
         return lost
 
     def _goes_on(self, problem: PSoupError) -> bool:
-        """Go on after a refusal if it shows that batches are lost. Returns False for another refusal.
+        """Go on after a refusal if it shows that batches, or events before all of them, are lost.
+
+        Returns False for another refusal.
 
         Raises BatchesLost for batches with source positions, as the rows between would never come.
         """
         with self._changed:
+            if self._is_new_since_earlier(problem):
+                return True
             ends = self._rewind is None and any(batch.is_placed for batch in self._window)
             lost = self._lost_by(problem, ends=ends)
             if lost is None or ends:
@@ -113,6 +120,13 @@ class WindowedProducer(TableProducer):
                 self._next, self._acknowledged, self._begun = len(window), 0, 0
             self._lost = lost
             self._changed.notify_all()
+        return True
+
+    def _is_new_since_earlier(self, problem: PSoupError) -> bool:
+        """Take the service's last event for `since`, if the service lacks that one and nothing was acknowledged."""
+        if problem.reason != "UNKNOWN_SEQUENCE" or self._acknowledged or int(problem.facts["sequence"]) >= self._since:
+            return False
+        self._since = self._client.known_sequence = int(problem.facts["sequence"])
         return True
 
     def _lost_by(self, problem: PSoupError, *, ends: bool) -> BatchesLost | None:

@@ -88,6 +88,24 @@ def test_a_producer_of_which_nothing_is_left_begins_anew(takeover: Takeover, is_
         assert rows(client) == [2]
 
 
+@pytest.mark.parametrize("goes_back", [False, True])
+def test_a_producer_that_has_lost_nothing_goes_on(takeover: Takeover, goes_back: bool) -> None:
+    """The producer began after the last event that the next service has, and nothing was acknowledged."""
+
+    def rewind(lost: BatchesLost) -> None:
+        raise AssertionError(lost)
+
+    with client_of(takeover) as client:
+        takeover.copied()
+        client.push("s", {"x": [9]})
+        with client.producer("s", name="p", rewind=rewind if goes_back else None) as producer:
+            epoch = producer.epoch
+            takeover.happen()
+            pushed(producer, 0, 1)
+            assert (producer.epoch, producer.acknowledged) == (epoch, 2)
+        assert rows(client) == [0, 1]
+
+
 def test_a_source_goes_back(takeover: Takeover) -> None:
     source, at, went_back = list(range(9)), [0], list[int]()
 
