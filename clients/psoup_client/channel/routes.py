@@ -28,10 +28,15 @@ REST_S = 10.0
 STANDBY = "STANDBY"
 """The reason for which a standby refuses a write."""
 
+_NO_WRITES = frozenset({STANDBY, "COPY_BEHIND"})
+"""The reasons for which a service refuses a write, and takes reads. With COPY_BEHIND it cannot reach the storage of its
+copy. A standby may have been promoted meanwhile.
+"""
+
 _DID_NOTHING = frozenset({STANDBY, "STANDBY_BEHIND", "STARTING"})
 """The reasons that a service gives only before it begins with a call."""
 
-_AWAY = _DID_NOTHING | {Unavailable.reason, "DRAINING", "COPY_FENCED", "FAILED"}
+_AWAY = _DID_NOTHING | _NO_WRITES | {Unavailable.reason, "DRAINING", "COPY_FENCED", "FAILED"}
 """The reasons for which a call goes on at the next address. `Unavailable.reason`: no service answers."""
 
 
@@ -52,13 +57,13 @@ class Route:
     away: Mark | None = None
     """Why it did not answer, or was behind; None once it has answered."""
     refused: Mark | None = None
-    """Its refusal of a write, as a standby; None once it has taken one."""
+    """Its refusal of a write; None once it has taken one."""
 
 
 class Method:
     """A call of a stub that can be sent to each of several addresses. Called itself, it is sent to the first.
 
-    `writes`: whether a standby has refused it.
+    `writes`: whether a service that takes reads has refused it.
     """
 
     __slots__ = ("at", "writes")
@@ -133,7 +138,7 @@ class Routes:
         if not self.several or not is_away(error):
             return error
         mark = Mark(time.monotonic(), error)
-        if error.reason == STANDBY:
+        if error.reason in _NO_WRITES:
             method.writes, route.refused, route.away = True, mark, None
         else:
             route.away = mark

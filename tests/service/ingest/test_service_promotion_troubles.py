@@ -14,7 +14,7 @@ import pytest
 
 from psoup.errors import Internal
 from psoup.errors import Unavailable as CopyAway
-from psoup_client import Client, FailedPrecondition, Unavailable
+from psoup_client import Client, ClientOptions, FailedPrecondition, RetryOptions, Unavailable
 from psoup_service.chores import promotion
 from psoup_service.process.clock import wall_time
 from psoup_storage import ReplicatedStore, Replication, StandbyStore
@@ -78,6 +78,30 @@ def test_a_promotion_without_storage_changes_nothing(pair: Pair) -> None:
     pair.client.push("s", {"x": [4]})
     pair.reach()
     assert pair.reader.promote().sequence == pair.store.sequence
+
+
+def test_writes_leave_an_older_writer_that_cannot_reach_the_storage(pair: Pair) -> None:
+    """The older writer does not see the fence. It refuses each write, and answers reads."""
+    lasting = ClientOptions(retry=RetryOptions(restart_seconds=300, patience_seconds=300))
+    addresses = f"{pair.writer.address},{pair.standby.address}"
+    with Client(addresses, timeout=300, options=lasting) as client, client.producer("s") as producer:
+        producer.push({"x": [4]})
+        producer.flush()
+        pair.reach()
+        pair.away = True
+        pair.client.push("s", {"x": [5]})
+        pair.store.copy_gate.most_s = 0.0
+        with (
+            Client(addresses, timeout=300, options=ONCE) as impatient,
+            pytest.raises(Unavailable, match=r"(?s)none of the 2 .*nothing is acknowledged.*is a standby") as refused,
+        ):
+            impatient.push("s", {"x": [6]})
+        assert (refused.value.reason, refused.value.retry_after) == ("COPY_BEHIND", 1.0)
+        pair.reader.promote()
+        client.push("s", {"x": [7]})
+        producer.push({"x": [8]})
+        producer.flush()
+        assert sorted(x for (x,) in pair.reader.ask("SELECT x FROM s").rows()) == [1, 2, 3, 4, 7, 8]
 
 
 @pytest.mark.seeded("a promotion that is called again fences the service that it has promoted")
