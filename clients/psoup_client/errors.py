@@ -27,6 +27,7 @@ stable word in its `google.rpc.ErrorInfo` (`reason`) makes it finer. The message
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -371,7 +372,8 @@ class _Details:
         if part.Unpack(self.info):
             return
         if part.Unpack(retry):
-            self.retry_after = retry.retry_delay.ToTimedelta().total_seconds()
+            with suppress(OverflowError, ValueError):  # a service can write any number
+                self.retry_after = retry.retry_delay.ToTimedelta().total_seconds()
         elif part.Unpack(request) and request.field_violations:
             self.field = request.field_violations[0].field
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.rpc import error_details_pb2
 
 from psoup import errors as engine
 from psoup_client import errors
@@ -130,3 +131,14 @@ def test_details_that_are_missing_or_broken(trailers: Any) -> None:
     seen = errors.from_rpc(Failed(grpc.StatusCode.NOT_FOUND, "gone", trailers))
     assert isinstance(seen, errors.NotFound)
     assert (seen.message, seen.reason, seen.facts) == ("gone", "NOT_FOUND", {})
+
+
+@pytest.mark.parametrize("seconds", [2**62, -(2**62)])
+def test_a_pause_that_no_clock_can_measure_is_left_out(seconds: int) -> None:
+    status = status_of(engine.Unavailable("later", reason="COPY_BEHIND"))
+    retry = error_details_pb2.RetryInfo()
+    retry.retry_delay.seconds = seconds
+    status.details.add().Pack(retry)
+    trailers = [("grpc-status-details-bin", status.SerializeToString())]
+    problem = errors.from_rpc(Failed(grpc.StatusCode.UNAVAILABLE, "later", trailers))
+    assert (type(problem), problem.reason, problem.retry_after) == (errors.Unavailable, "COPY_BEHIND", 1.0)
