@@ -20,6 +20,11 @@ _OWNER_BYTES = 4_096
 _FIRST = "first/{:015d}"
 
 
+def no_copy(target: Target) -> InvalidInput:
+    """The refusal of a place without a copy. Its name may be mistyped, or the first start has not come to an end."""
+    return InvalidInput(f"{target.place} has no copy of a service (psoup serve --replicate makes one)")
+
+
 def claim(target: Target, incarnation: str, heir: str = "") -> None:
     """Make a target the copy of a data directory, or check that it is. `heir`: the directory that took the copy over.
 
@@ -36,7 +41,7 @@ def claim(target: Target, incarnation: str, heir: str = "") -> None:
     if owner != incarnation:
         raise InvalidInput(
             f"{target.place} has the copy of another data directory (incarnation {owner}; this one is {incarnation});"
-            " name another prefix, which may be empty. A restored directory has a new incarnation",
+            " name a prefix that is empty. A restored directory has a new incarnation, and begins a copy of its own",
             reason="COPY_OF_ANOTHER",
         )
     if target.create(OWNER, text):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup_storage.durable.directory import DATABASE, DataDirectory, refuse_other_owner
 from psoup_storage.durable.tools.doctor import Progress
-from psoup_storage.replica.chain import owner_of
+from psoup_storage.replica.chain import no_copy, owner_of
 from psoup_storage.replica.fences import Fence, Fences, read_fences
 from psoup_storage.replica.old_directory import OldDirectory
 from psoup_storage.replica.restore import RestoredCopy, Wanted, restore_copy
@@ -84,7 +84,7 @@ def _fence(target: Target, fences: Fences, old: OldDirectory) -> Fence:
     if fence is not None and not old.standby_of:
         return fence
     if owner is None:
-        raise InvalidInput(f"{target.place} has no copy of a service (psoup serve --replicate makes one)")
+        raise no_copy(target)
     if not fences.knows(old.incarnation):
         raise InvalidInput(
             f"{old.path} has never written the copy at {target.place}: its incarnation is"

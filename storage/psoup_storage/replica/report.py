@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from psoup.errors import Internal
 from psoup_storage.replica.base_image import WrongFile, content_of
-from psoup_storage.replica.chain import first_number, read_object
+from psoup_storage.replica.chain import first_number, no_copy, owner_of, read_object
 from psoup_storage.replica.fences import Fences, counting_object, read_fences
 from psoup_storage.replica.objects import BASE, EVENTS, FENCE, NumberedObject, damaged, number_in, object_name
 from psoup_storage.replica.restore import base_images, image_files, last_object
@@ -78,7 +78,7 @@ def verify(target: Target, progress: Callable[[int, int], None] = lambda done, t
     fences = read_fences(target)
     first = first_number(target)
     alone = {number for fence in fences for number in range(fence.before, fence.number + 1) if number < first}
-    last = max((number_in(name) or 0 for name in target.names_after(object_name(0))), default=0)
+    last = _greatest_number(target)
     files, problems, before = dict[str, bool](), list[str](), ""
     number = count = size = 0
     for name in target.names_after(object_name(0)):
@@ -114,6 +114,14 @@ def verify(target: Target, progress: Callable[[int, int], None] = lambda done, t
             size += _verify_files(target, part, files, problems)
     problems += [_missing(target, number, number) for number in sorted(alone)]
     return Verification(count, len(files), size, problems)
+
+
+def _greatest_number(target: Target) -> int:
+    """The greatest number of an object, also behind a gap. Raises InvalidInput if there is no copy."""
+    last = max((number_in(name) or 0 for name in target.names_after(object_name(0))), default=0)
+    if owner_of(target) is None or not last:
+        raise no_copy(target)
+    return last
 
 
 def _missing(target: Target, first: int, last: int) -> str:

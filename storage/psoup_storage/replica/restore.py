@@ -34,7 +34,7 @@ from psoup_storage.durable.tools.backup import mark
 from psoup_storage.durable.tools.doctor import Progress
 from psoup_storage.formats.files import sync_directory, sync_file
 from psoup_storage.replica.base_image import ImageFile, WrongFile, content_of
-from psoup_storage.replica.chain import OWNER, check_removal, first_number, last_number, owner_of, read_object
+from psoup_storage.replica.chain import OWNER, check_removal, first_number, last_number, no_copy, owner_of, read_object
 from psoup_storage.replica.fences import Fences, counting_object, read_fences
 from psoup_storage.replica.notes import Notes, notes_in
 from psoup_storage.replica.objects import BASE, EVENTS, FENCE, NumberedObject, damaged
@@ -146,7 +146,7 @@ def last_object(target: Target, before: int = _ANY) -> NumberedObject:
     Raises InvalidInput without a copy, Internal for a damaged one.
     """
     if owner_of(target) is None or not (number := last_number(target)):
-        raise InvalidInput(f"{target.place} has no copy of a service (psoup serve --replicate makes one)")
+        raise no_copy(target)
     return counting_object(target, read_fences(target), min(number, before - 1))
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from psoup.errors import InvalidInput
-from psoup_storage.replica.chain import last_number, owner_of
+from psoup_storage.replica.chain import last_number, no_copy, owner_of
 from psoup_storage.replica.fences import announce_fence, counting_object, read_fences
 from psoup_storage.replica.objects import FENCE, object_name, pack
 from psoup_storage.replica.targets import Target
@@ -31,7 +31,7 @@ def take_over(target: Target, incarnation: str, writer: str = "", promotion: int
     """
     last = last_number(target) if owner_of(target) is not None else 0
     if not last:
-        raise InvalidInput(f"{target.place} has no copy of a service (psoup serve --replicate makes one)")
+        raise no_copy(target)
     if not counting_object(target, read_fences(target), last).base:
         raise InvalidInput(f"{target.place} has no base image yet, so nothing can take it over")
     facts: dict[str, Any] = {"kind": FENCE, "incarnation": incarnation, "previous": ""}

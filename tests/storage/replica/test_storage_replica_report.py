@@ -79,8 +79,9 @@ def test_everything_that_is_missing_or_changed_is_named(target: FailingTarget) -
     assert all(problem.startswith(text) for problem, text in zip(problems, expected, strict=True)), problems
     shown = CliRunner().invoke(app, ["replica", "verify", target.place])
     assert shown.exit_code == 1 and "3 objects of" in shown.output
-    shown = CliRunner().invoke(app, ["replica", "list", str(place / "files")])
-    assert shown.exit_code == 2 and "has no copy of a service" in shown.output
+    for command in ("list", "verify"):
+        shown = CliRunner().invoke(app, ["replica", command, str(place / "files")])
+        assert shown.exit_code == 2 and "has no copy of a service" in shown.output
 
 
 def test_an_object_that_comes_during_the_search_is_no_damage(tmp_path: Path) -> None:
