@@ -85,7 +85,11 @@ def test_a_service_comes_back_from_its_copy(zygote: Zygote, tmp_path: Path) -> N
 
 def test_commands_say_what_they_cannot_restore(tmp_path: Path) -> None:
     (tmp_path / "backup").mkdir()
-    result = CliRunner().invoke(app, ["restore", str(tmp_path / "backup"), str(tmp_path / "new"), "--sequence", "3"])
+    again = ["restore", str(tmp_path / "backup"), str(tmp_path / "new")]
+    result = CliRunner().invoke(app, again)
+    assert result.exit_code == 2 and "neither a backup (psoup backup) nor a copy" in result.output
+    (tmp_path / "backup" / "psoup.db").touch()
+    result = CliRunner().invoke(app, [*again, "--sequence", "3"])
     assert result.exit_code != 0 and "is a backup, which has one moment" in result.output
     result = CliRunner().invoke(app, ["restore", "ftp://host/copy", str(tmp_path / "new")])
     assert result.exit_code != 0 and "in object storage at s3://, gs://, az://" in result.output

@@ -119,10 +119,13 @@ def _restored(
 ) -> int:
     """Restore a backup or a copy. Returns the last event that was restored."""
     from psoup.errors import InvalidInput
+    from psoup_proto.file_names import DATABASE
     from psoup_storage.durable.tools.backup import restore as restore_backup
     from psoup_storage.replica.restore import Wanted, is_copy, restore_copy
 
     if not is_copy(source):
+        if not (Path(source) / DATABASE).exists():
+            raise InvalidInput(f"{source} is neither a backup (psoup backup) nor a copy (psoup serve --replicate)")
         if at is not None or sequence is not None or take_over:
             raise InvalidInput(
                 f"{source} is a backup, which has one moment; --at, --sequence and --take-over are for copies"
