@@ -32,8 +32,8 @@ def rejoin(
       psoup replica rejoin s3://bucket/psoup psoup-data
       psoup serve --standby s3://bucket/psoup --data-dir psoup-data
 
-    Make the data directory of a service whose copy another one took over a standby of the copy. No service may run on
-    it.
+    Turn a data directory into a standby of the copy, after another service took the copy over. No service may run on
+    the directory.
 
     First, all that the copy lacks is kept in DIR/diverged: the rows of each stream as a Parquet file, and the other
     events in words. Then the old data is removed. If the command is cut off, run it again.

@@ -29,12 +29,12 @@ def replica() -> None:
       psoup replica verify s3://bucket/psoup
       psoup replica rejoin s3://bucket/psoup psoup-data
 
-    Look at the copy of a service (psoup serve --replicate). psoup restore makes a data directory of it. rejoin makes
-    the directory of a service whose copy was taken over a standby.
+    Look at the copy of a service (psoup serve --replicate). psoup restore makes a data directory of it. After another
+    service took the copy over, rejoin turns the older directory into a standby.
     """
 
 
-@app.command("list")
+@app.command("list", short_help="List the events and times that a copy can restore.")
 def list_moments(source: Source, as_json: AsJson = False) -> None:
     """\b
     Examples:
@@ -51,10 +51,8 @@ def list_moments(source: Source, as_json: AsJson = False) -> None:
     except PSoupError as problem:
         message(f"psoup: {problem.message}")
         raise typer.Exit(NOT_EXAMINED) from None
-    rows = [
-        [f"{s.first:,}", f"{s.last:,}", iso(from_micros(s.begin)), iso(from_micros(s.end)), s.images] for s in parts
-    ]
-    names = ("first event", "last event", "from", "to", "base images")
+    rows = [[f"{s.first:,}", f"{s.last:,}", _short(s.begin), _short(s.end), s.images] for s in parts]
+    names = ("first", "last", "from", "to", "images")
     facts = [
         span._asdict() | {"begin": iso(from_micros(span.begin)), "end": iso(from_micros(span.end))} for span in parts
     ]
@@ -65,7 +63,13 @@ def list_moments(source: Source, as_json: AsJson = False) -> None:
         print_list(names, rows, facts, right=(True, True, False, False, True))
 
 
-@app.command("verify")
+def _short(micros: int) -> str:
+    """Write a time to the millisecond, rounded up: a restore as of it has the same events. So a row fits a line."""
+    rounded = from_micros(-(-micros // 1_000) * 1_000)
+    return rounded.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@app.command("verify", short_help="Read a whole copy, and say whether it is sound.")
 def verify(source: Source, as_json: AsJson = False) -> None:
     """\b
     Examples:
@@ -95,4 +99,4 @@ def verify(source: Source, as_json: AsJson = False) -> None:
     message(f"{source} is sound: {size}.")
 
 
-app.command("rejoin")(rejoin)
+app.command("rejoin", short_help="Turn the directory of an older service into a standby.")(rejoin)
