@@ -202,10 +202,10 @@ def _report(task: asyncio.Task[None]) -> None:
 
 def lost(replication: Replication) -> str:
     """The events of the older service that are lost, in words, if it has the same settings."""
-    later = "Later events that the older service acknowledged are lost"
+    later = "Later events that the older service acknowledged, if there are any, are lost"
     if replication.remote:
-        return f"{later}. There are none if it has replicate_ack = remote, as this service."
+        return f"{later}. There are none if it had replicate_ack = remote, as this service has."
     if math.isinf(replication.lag_most_s):
         return f"{later}. With replicate_lag_most = off they may be any number. End that service now."
     limit = f"{replication.lag_most_s:g} s (replicate_lag_most)"
-    return f"{later}. They are of its last {limit} at most, if it has the settings of this service."
+    return f"{later}. They are of its last {limit} at most, if it had the settings of this service."
