@@ -199,9 +199,19 @@ def announce(service: Service) -> None:
         )
     if service.store.durable:
         print(f"data is kept in {service.settings.data_dir}", file=sys.stderr)
+        _announce_copy(service)
     else:
         print("nothing survives a restart: streams, tuples and queries are kept in memory only", file=sys.stderr)
     sys.stderr.flush()
+
+
+def _announce_copy(service: Service) -> None:
+    """Print the copy that the service follows, or makes."""
+    settings = service.settings
+    if service.host.only_reads:
+        print(f"{service.host.only_reads}; psoup promote lets it write", file=sys.stderr)
+    elif place := settings.replicate or settings.standby:
+        print(f"events are copied to {place}", file=sys.stderr)
 
 
 def main() -> int:

@@ -205,7 +205,7 @@ class Service:
             Ids(self._store.incarnation),
             self._limits,
             self._metrics,
-            self.clock.now(),
+            wall_time() if self._store.follows else self.clock.now(),
             self._threads,
             Decoding(self._limits, self._decoders, self._pauses.watching(self.host.reserve), PATIENCE_S),
             self._answering.calls.meters,

@@ -11,8 +11,10 @@ import pytest
 from psoup.errors import Internal
 from psoup.events.events import Event, Pushed
 from psoup_client import Client, FailedPrecondition, Unavailable
+from psoup_client.times import to_micros
 from psoup_service.host import standby_host
 from psoup_service.host.standby_host import StandbyHost
+from psoup_service.main import announce
 from psoup_service.process.clock import wall_time
 from psoup_service.sync.keys import StoredKeys
 from psoup_storage import ReplicatedStore, Replication, StandbyStore
@@ -74,6 +76,16 @@ def test_now_moves_before_an_event_is_shown(pair: Pair) -> None:
         writer.push("s", {"x": [9]})
         pair.reach()
     assert seen and all(seen)
+
+
+def test_the_start_is_in_the_time_of_the_machine_and_names_the_copy(
+    pair: Pair, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = pair.standby.service
+    with Client(pair.standby.address) as reader:
+        assert to_micros(reader.info().started) > service.clock.now()
+    announce(service)
+    assert "this service is a standby, which only reads: it follows " in capsys.readouterr().err
 
 
 def test_every_write_is_refused(pair: Pair) -> None:
