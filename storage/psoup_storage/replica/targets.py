@@ -34,6 +34,8 @@ RETRY_S = 10
 _NEW = ".new-"
 _NO_BUCKET = "NoSuchBucket"
 """The code by which S3 says that there is no such bucket; the reply to HEAD has none."""
+_NO_TLS = "builder error"
+"""The words of the package obstore for a request to an http:// address without the setting ALLOW_HTTP."""
 _MOST_TEXT = 400
 """The most characters of an error of the storage that a message quotes."""
 
@@ -313,6 +315,8 @@ class StorageTarget:
                     "access is denied: the credentials have ended, or lack a permission. A service reads those in its"
                     f" environment at its start ({why})"
                 )
+            elif _NO_TLS in why:
+                why = f"for an address without TLS set AWS_ALLOW_HTTP=true ({why})"
             raise unreachable(f"{self.place}/{name}", why) from problem
 
 

@@ -86,6 +86,14 @@ def test_storage_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch
         open_target("hdfs://bucket/x")
 
 
+def test_an_address_without_tls_needs_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("ENDPOINT_URL", "http://127.0.0.1:1"), ("ACCESS_KEY_ID", "a"), ("SECRET_ACCESS_KEY", "b")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.delenv("AWS_ALLOW_HTTP", raising=False)
+    with pytest.raises(Unavailable, match="for an address without TLS set AWS_ALLOW_HTTP=true"):
+        open_target("s3://bucket/x").has("log/1")
+
+
 def test_old_objects_are_removed_from_object_storage(target: Target, tmp_path: Path) -> None:
     with copied(tmp_path / "data", target, base_s=0) as soup:
         soup.execute("CREATE STREAM s (x BIGINT)")
