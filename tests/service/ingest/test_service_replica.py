@@ -96,6 +96,8 @@ def test_commands_say_what_they_cannot_restore(tmp_path: Path) -> None:
     (tmp_path / "backup" / "psoup-copy").write_text("{}")
     result = CliRunner().invoke(app, ["restore", str(tmp_path / "backup"), str(tmp_path / "new"), "--at", "soon"])
     assert result.exit_code == 2 and "'soon' is not a time" in result.output
+    result = CliRunner().invoke(app, [*again, "--at", "2026-11-30", "--sequence", "3"])
+    assert result.exit_code == 2 and "exclude each other" in result.output
 
 
 def test_no_service_is_copied_unless_a_setting_says_so() -> None:

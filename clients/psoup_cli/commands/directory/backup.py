@@ -133,6 +133,8 @@ def _restored(
         return restore_backup(source, directory, progress)
     if take_over and (at is not None or sequence is not None):
         raise typer.BadParameter("--take-over restores everything that the copy has; leave out --at and --sequence")
+    if at is not None and sequence is not None:
+        raise typer.BadParameter("--at and --sequence exclude each other; give one of them")
     wanted = Wanted()
     if at is not None:
         try:
