@@ -199,7 +199,9 @@ class Uploader:
             self.failure = (
                 problem.message if isinstance(problem, PSoupError) else f"{type(problem).__name__}: {problem}"
             )
-            _log.exception("events are not copied any more", extra={"copy": self.target.place})
+            trace = None if isinstance(problem, FailedPrecondition) else problem  # the code expects another writer
+            said = {"copy": self.target.place, "why": self.failure}
+            _log.error("events are not copied any more", extra=said, exc_info=trace)
             if self._remote or (isinstance(problem, PSoupError) and problem.reason == COPY_FENCED):
                 self.stop(self.failure)
 

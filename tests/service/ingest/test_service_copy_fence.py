@@ -33,7 +33,11 @@ def taken_over(path: Path) -> None:
         assert copied.running.service._notices().startswith("another service took over")
 
 
-def test_a_fenced_service_answers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fenced_service_answers_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(uploader, "FENCE_LOOK_S", 0.001)
     with pytest.raises(Internal, match="the host failed: another service took over the copy"):
         taken_over(tmp_path)
+    (stopped,) = [record for record in caplog.records if record.message == "events are not copied any more"]
+    assert stopped.why.startswith("another service took over") and stopped.exc_info is None  # type: ignore[attr-defined]
