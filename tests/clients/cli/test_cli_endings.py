@@ -7,14 +7,16 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from psoup_cli.commands.streams.push import WaitReports
-from psoup_client import Client, Producer, ResourceExhausted, Unavailable, bulk
+from psoup_cli import producer_push
+from psoup_cli.producer_push import WaitReports
+from psoup_client import Cancelled, Client, Producer, ResourceExhausted, Unavailable, bulk
 from psoup_proto.csv_rows import records
 from psoup_testing.services.command import ROWS, Psoup
 from psoup_testing.services.threaded_service import Serving
@@ -28,7 +30,7 @@ def test_a_push_that_finds_no_room_says_what_was_taken(
     monkeypatch.setattr(records, "PIECE_BYTES", 2 * len(json.dumps(ROWS[0])) + 2)
     push, pieces, taken = Producer.push, itertools.count(), list[int]()
 
-    def full(producer: Producer, data: Any) -> None:
+    def full(producer: Producer, data: Any, timeout: float | None) -> None:
         if next(pieces):
             raise ResourceExhausted("the memory budget is used up", reason="MEMORY_BUDGET")
         push(producer, data)
@@ -58,6 +60,21 @@ def test_a_push_gives_up_after_its_timeout(
     assert "rows.jsonl: the disk of data is full\n0 rows before it were taken." in ran.err
     assert len(attempts) == 2
     assert 0.2 <= attempts[1] - attempts[0] < 30
+
+
+def test_a_push_without_a_reply_gives_up_and_says_what_is_known(
+    psoup: Psoup, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service whose copy is away keeps the call open, without a reply."""
+    (tmp_path / "rows.jsonl").write_text(json.dumps(ROWS[0]) + "\n")
+    ended = threading.Event()
+    monkeypatch.setattr(producer_push, "GRACE_S", 0.01)
+    monkeypatch.setattr(Producer, "_one_call", lambda producer: ended.wait(60) and Cancelled("it ends"))
+    monkeypatch.setattr(Producer, "abandon", lambda producer, end=Producer.abandon: (ended.set(), end(producer))[1])
+    ran = psoup("push", stream, "rows.jsonl", "--timeout", "0.1")
+    assert ran.out == "" and "1 batch for" in ran.err and "is not acknowledged after 0.11 s" in ran.err
+    assert "0 rows were acknowledged. Later rows may be in the stream or not." in ran.err
+    assert "ends before" not in ran.err
 
 
 def test_a_registration_that_ends_early_says_how_to_go_on(

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
-from math import ceil
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -33,16 +32,14 @@ from psoup_cli.file_flags import (
     files_of,
 )
 from psoup_cli.output import iso, print_json
-from psoup_cli.pushed_ids import print_ids, push_pieces, taken_before
+from psoup_cli.producer_push import push_files
+from psoup_cli.pushed_ids import print_ids, push_pieces
 from psoup_cli.row_upload import PushedFiles, Rejects
 from psoup_client import (
     Client,
     FailedPrecondition,
     InvalidData,
-    Producer,
-    PSoupError,
     PushResult,
-    RefusedRows,
     ResourceExhausted,
     RowsRefused,
     Stage,
@@ -58,10 +55,6 @@ class Refusal(StrEnum):
     COUNT = "count"
     RAISE = "raise"
     DIVERT = "divert"
-
-
-WAIT_S = 1.0
-"""The seconds after which a wait is reported."""
 
 
 StreamName = Annotated[
@@ -305,46 +298,6 @@ def _check_rows(source: PushedFiles, client: Client, stream: str) -> PushResult:
     return PushResult(accepted=rows)
 
 
-def push_files(source: PushedFiles, client: Client, stream: str, timeout: float | None = None) -> PushResult:
-    """Push the rows of files with a producer. An error that ends the push names the place in the file.
-
-    `timeout`: the seconds without progress after which it gives up; the default is the producer's.
-    """
-    info = source.target(client, stream)
-    on_refused, waits = source.take_refused if source.rejects else _counted, WaitReports()
-    with client.producer(stream, on_refused=on_refused, on_wait=waits.report, retry_seconds=timeout) as producer:
-        try:
-            for rows in source.tables(info, lambda: producer.result):
-                producer.push(source.table(rows, info))
-                if source.live:
-                    producer.flush()
-            return producer.flush()
-        except (InvalidData, ResourceExhausted) as problem:
-            taken = _taken(producer)
-            producer.abandon()  # the message says what its warning would say
-            raise source.named(problem, taken) from None
-        finally:
-            source.write_refused()
-
-
-def _counted(refused: RefusedRows) -> None:
-    """Do nothing: the summary counts refused rows."""
-
-
-class WaitReports:
-    """Reports the waits of a push: the first one for each reason, and later ones that are at least twice as long."""
-
-    def __init__(self) -> None:
-        self._reported: dict[tuple[str, str], float] = {}
-
-    def report(self, problem: PSoupError, seconds: float) -> None:
-        """Report on standard error that a wait begins."""
-        cause = (problem.reason, problem.facts.get("quota", ""))
-        if seconds > WAIT_S and seconds >= 2 * self._reported.get(cause, 0.0):
-            self._reported[cause] = seconds
-            message(f"Waiting {ceil(seconds):,} s to push more: {problem.message}")
-
-
 def _push_whole(
     source: PushedFiles, client: Client, stream: str, begin: Callable[[], Stage], refused: Literal["raise", "count"]
 ) -> PushResult:
@@ -373,15 +326,6 @@ def _push_whole(
         numbers = result.refused.late if info.primary_key else None
         source.find_refused(refused_rows(np.concatenate(times), result.late, result.ahead, 0, numbers), info)
     return result
-
-
-def _taken(producer: Producer) -> str:
-    """Wait until the rows before the faulty one are acknowledged. Returns a sentence about their number."""
-    try:
-        taken = producer.flush().accepted
-    except (InvalidData, ResourceExhausted):
-        taken = producer.result.accepted
-    return taken_before(taken)
 
 
 def summary(result: PushResult, rejected: int = 0, written: str = "", dry_run: bool = False, diverted: str = "") -> str:
