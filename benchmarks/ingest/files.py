@@ -21,8 +21,8 @@ import pyarrow.csv
 from benchmarks.tool import processes
 from benchmarks.tool.measure import Row, Sample, Target, seconds
 from benchmarks.tool.run import Run
-from psoup_cli.commands.streams.push import push_files
 from psoup_cli.files.options import FileOptions
+from psoup_cli.producer_push import push_files
 from psoup_cli.row_upload import PushedFiles
 from psoup_client import Client
 

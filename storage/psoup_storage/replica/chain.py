@@ -98,15 +98,16 @@ def first_name(number: int) -> str:
     return _FIRST.format(number)
 
 
-def last_number(target: Target) -> int:
-    """The number of the last object; 0 if there is none. O(log of the number) requests. A writer may add objects.
+def last_number(target: Target, near: int = 0) -> int:
+    """The number of the last object; 0 if there is none. A writer may add objects.
 
-    Raises Internal, reason COPY_DAMAGED, if an object before the last one is missing.
+    `near`: the number of an object that was there. O(log of the objects after it) requests. Raises Internal, reason
+    COPY_DAMAGED, if an object before the last one is missing.
     """
     while True:
         first = first_number(target)
         try:
-            last = _last_from(target, first)
+            last = _last_from(target, max(first, near))
         except Internal:
             if first_number(target) == first:
                 raise

@@ -140,12 +140,12 @@ def is_copy(place: str) -> bool:
     return "://" in place or (Path(place) / OWNER).exists()
 
 
-def last_object(target: Target, before: int = _ANY) -> NumberedObject:
-    """The last object, with a number below `before`, that is not passed over.
+def last_object(target: Target, before: int = _ANY, near: int = 0) -> NumberedObject:
+    """The last object, with a number below `before`, that is not passed over. `near`: see `last_number`.
 
     Raises InvalidInput without a copy, Internal for a damaged one.
     """
-    if owner_of(target) is None or not (number := last_number(target)):
+    if owner_of(target) is None or not (number := last_number(target, near)):
         raise no_copy(target)
     return counting_object(target, read_fences(target), min(number, before - 1))
 

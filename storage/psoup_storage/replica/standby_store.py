@@ -126,9 +126,9 @@ class StandbyStore(CopyingStore):
     def newest(self) -> tuple[int, int]:
         """The number of the last object of the copy, and the last event that a restore reaches. Any thread.
 
-        O(log of the number) requests. Raises Unavailable.
+        O(log of the objects that the standby lacks) requests. Raises Unavailable.
         """
-        last = last_object(self._copy.target)
+        last = last_object(self._copy.target, near=self.place.number)
         return last.number, int(last.facts["reach"])
 
     def begin_promotion(self, id_range: int) -> int:
@@ -155,7 +155,7 @@ class StandbyStore(CopyingStore):
         self.note(PROMOTES, writer, sync=True)
         if self.noted(PROMOTES) != writer:
             raise Internal(f"the promotion cannot be noted in {self.path}; see what room is left", reason="FAILED")
-        return take_over(target, self.incarnation, writer, number)
+        return take_over(target, self.incarnation, writer, number, self.place.number)
 
     def leads(self) -> bool:
         """Whether the last fence of the copy is of this standby's promotion. Any thread. Raises Unavailable."""

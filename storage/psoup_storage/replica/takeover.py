@@ -20,16 +20,16 @@ _REQUESTS = 16
 """The most requests at a time."""
 
 
-def take_over(target: Target, incarnation: str, writer: str = "", promotion: int = 0) -> int:
+def take_over(target: Target, incarnation: str, writer: str = "", promotion: int = 0, near: int = 0) -> int:
     """Write a fence for the data directory that will have `incarnation`. Returns its number, the next free one.
 
-    `writer`, `promotion`: the name and the number of the promotion of a standby.
+    `writer`, `promotion`: the name and the number of the promotion of a standby. `near`: see `last_number`.
 
     While the older writer takes numbers, each try is one request, so that the fence comes in between. Of two takeovers
     at once the later one counts. Raises InvalidInput if there is no copy, or nothing to restore in it, Internal for a
     damaged one, and Unavailable.
     """
-    last = last_number(target) if owner_of(target) is not None else 0
+    last = last_number(target, near) if owner_of(target) is not None else 0
     if not last:
         raise no_copy(target)
     if not counting_object(target, read_fences(target), last).base:

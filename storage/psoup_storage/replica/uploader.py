@@ -213,7 +213,7 @@ class Uploader:
         fences = ask(lambda: read_fences(self.target))
         fences.check(self._incarnation, self.target.place, self._writer)
         ask(lambda: claim(self.target, self._incarnation, "" if fences.last is None else fences.last.incarnation))
-        number = ask(lambda: last_number(self.target))
+        number = ask(lambda: last_number(self.target, fences.epoch))  # no fence is ever removed
         self._epoch = fences.epoch
         if number:
             newest = ask(lambda: read_object(self.target, number))
