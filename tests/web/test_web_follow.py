@@ -15,7 +15,7 @@ import pytest
 
 from psoup_client import Client
 from psoup_service.process.settings import Settings
-from psoup_testing.browser.browser import Opened
+from psoup_testing.browser.browser import SKIPPED, Opened, executable
 from psoup_testing.browser.page_requests import Page
 from psoup_testing.services.threaded_service import Serving, serving
 
@@ -177,6 +177,7 @@ def test_the_gate_holds_and_a_drain_ends_event_streams(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.skipif(executable() is None, reason=SKIPPED)
 def test_a_browser_follows(tab: Opened) -> None:
     page = tab.page
     page.evaluate(
