@@ -26,7 +26,7 @@ _STEPS: dict[str, list[tuple[Any, str]]] = {
     WRITER: [
         (targets.DirectoryTarget, "create"),
         (targets.DirectoryTarget, "add_file"),
-        (targets, "_sync_file"),
+        (targets, "sync_file"),
         (DurableStore, "freeze"),
         (backup.Frozen, "close"),
     ],
