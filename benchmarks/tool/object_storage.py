@@ -1,6 +1,7 @@
 """Object storage of S3 in a process of its own: moto, with the bucket `bucket`. A write takes 5 ms at least.
 
-It prints its port, and ends with its input. One request at a time, because moto's conditions need that.
+It prints its port. It ends once its standard input is closed. It serves one request at a time, because moto does not
+honour conditional writes otherwise.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class NextIds:
 
     @property
     def range(self) -> int:
-        """The range of the next IDs of streams and queries, or the later one of the two."""
+        """The range from which the next IDs are given. Of the ranges of streams and queries, the later one."""
         return max(self.stream // _STREAMS, self.query // _QUERIES)
 
     def webhook(self, sequence: int) -> int:

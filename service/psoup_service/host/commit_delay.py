@@ -4,10 +4,10 @@
        '─ for as long as the last groups took
 
 A group takes about a millisecond, however few pushes it has: its log, its application, and about as long again for its
-preparation and the hand-overs between threads. So it pays to wait as long for a push that shares it. The
-number of pushes that come in that time is learned. A group that has more than expected raises it, and a group that
-waits in vain lowers it. A client that pushes alone, one row after the other, soon expects no company. It then waits in
-a trial only, one group in `MOST_PAUSE` at most.
+preparation and the hand-overs between threads. So it pays to wait as long for a push that shares it. The number of
+pushes that come in that time is learned. A group that has more than expected raises it, and a group that waits in vain
+lowers it. A client that pushes alone, one row after the other, soon expects no company. It then waits in a trial only,
+one group in `MOST_PAUSE` at most.
 
 PostgreSQL has the settings `commit_delay` and `commit_siblings` for this purpose.
 """

@@ -13,9 +13,9 @@ it, because the waiting thread has a low priority. The other kind is work that t
 checkpoint (`settle`).
 
 A full store refuses the events and stores none of them. So does a store whose copy is too far behind. The groups then
-wait, and the sequencer refuses new commands until the store takes events. So it does while stored events wait too long
-for their copy. Any other error ends the stage. A store
-without a disk makes no command wait. So there the sequencer's thread appends the events itself.
+wait, and the sequencer refuses new commands until the store takes events. It also refuses them while stored events
+wait too long for their copy. Any other error ends the stage. A store without a disk makes no command wait. So there the
+sequencer's thread appends the events itself.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class StandbyHost(Host[SnapshotT]):
 
     @property
     def id_range(self) -> int:
-        """The range of the last IDs; see `NextIds`."""
+        """The range that the IDs of the data have reached; see `NextIds`."""
         return self._admission.ids.range
 
     def give_ids(self, promotion: int) -> None:

@@ -28,6 +28,7 @@ from psoup.values.columns import Column, arrow_schema, arrow_table
 from psoup_proto.v1 import ingest_pb2, staging_pb2, staging_pb2_grpc
 from psoup_service.host.turns.fair_turns import Weights
 from psoup_service.servicers.backend import PATIENCE_S, Backend
+from psoup_service.servicers.push_stream import reply_to
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
 from psoup_service.wire.stages import NO_ROWS, BatchKey, StagedBatch, StagedPart, Stages, one_table, read_token
@@ -54,7 +55,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         batch = BatchKey(tenant, request.stream, request.producer, request.epoch, request.number, since)
         earlier = await self._recall(batch)
         if earlier.duplicate:
-            return staging_pb2.BeginStageResponse(committed=_outcome(earlier))
+            return staging_pb2.BeginStageResponse(committed=reply_to(ingest_pb2.PushResponse, earlier))
         view = _stream(await self._backend.visible(earlier.sequence), batch.tenant, batch.stream)
         meters, way = self._backend.meters, "commit or abort some"
         meters.check(tenant, "stages", lambda: self._stages.others(batch), 1, way)
@@ -88,7 +89,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
             earlier = await self._recall(read_token(request.stage, tenant))
             if not earlier.duplicate:
                 raise
-            return staging_pb2.CommitStageResponse(outcome=_outcome(earlier))
+            return staging_pb2.CommitStageResponse(outcome=reply_to(ingest_pb2.PushResponse, earlier))
         if stage.committing:
             raise InvalidInput("this stage is being committed by another call; wait for its end", reason="COMMITTING")
         batch, parts = stage.batch, stage.chosen(request.parts)
@@ -115,7 +116,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         assert isinstance(acknowledgement, PushAcknowledgement)
         self._stages.drop(stage)
         self._backend.metrics.pushed((acknowledgement,), table.nbytes)
-        return staging_pb2.CommitStageResponse(outcome=_outcome(acknowledgement))
+        return staging_pb2.CommitStageResponse(outcome=reply_to(ingest_pb2.PushResponse, acknowledgement))
 
     async def AbortStage(
         self, request: staging_pb2.AbortStageRequest, caller: Caller
@@ -227,17 +228,3 @@ def _stream(snapshot: Snapshot, tenant: str, name: str) -> StreamView:
     if view is None:
         raise NotFound(f"there is no stream {name!r} any more", reason="UNKNOWN_STREAM", stream=name)
     return view
-
-
-def _outcome(acknowledgement: PushAcknowledgement) -> ingest_pb2.PushResponse:
-    return ingest_pb2.PushResponse(
-        sequence=acknowledgement.sequence,
-        accepted=acknowledgement.accepted,
-        late=acknowledgement.late,
-        ahead=acknowledgement.ahead,
-        watermark=convert.timestamp(acknowledgement.watermark),
-        duplicate=acknowledgement.duplicate,
-        replaced=acknowledgement.replaced,
-        late_by_key=acknowledgement.late_rows is not None,
-        late_rows=acknowledgement.late_rows,
-    )

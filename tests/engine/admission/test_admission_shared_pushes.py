@@ -33,7 +33,7 @@ def admitted(sql: str, config: EngineConfig = EngineConfig()) -> Admission:
 
 
 def shared(number: int, *tables: pa.RecordBatch, **fields: object) -> Push:
-    """A push of batches with the numbers from `number` on. The digest of a batch says its rows."""
+    """A push of several batches, numbered from `number` on. Batches of the same rows have the same digest."""
     digests = [repr(table.to_pydict()).encode() for table in tables]
     batches = tuple(SharedBatch(*pair) for pair in zip(digests, map(len, tables), strict=True))
     push = Push("s", pa.Table.from_batches(tables), "p", 1, number, digests[0], shared=batches, whole=True)

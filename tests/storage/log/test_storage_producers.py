@@ -102,7 +102,7 @@ class Place:
             self.refused.add(problem.reason)
 
     def share(self, name: str, back: int, count: int) -> None:
-        """`count` numbers of a sender in one push, from one of those `back` before its next number on."""
+        """Push `count` numbers of a sender at once. The first one is `back` before its next number."""
         sender = self.senders.get(name)
         if sender is None:
             return
